@@ -1,0 +1,206 @@
+//! A run: one training, with everything that determines its result.
+
+use crate::family::{Family, FamilyError, Variant};
+use crate::network::Network;
+use crate::quantity::{
+    BatchSize, LearningRate, Momentum, NoiseScale, NormalizedLearningRate, NormalizedNoiseScale,
+    WeightScale, Width,
+};
+use crate::scheme::Scheme;
+use crate::task::{Task, TaskContent};
+use crate::time::Evaluation;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use std::fmt;
+use std::sync::Arc;
+
+/// How the velocity enters the step; v ← m·v + ∇ in both.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum UpdateRule {
+    /// θ ← θ − ε(∇ + m·v).
+    Nesterov,
+    /// θ ← θ − ε·v.
+    HeavyBall,
+}
+
+/// Stochastic gradient descent at a constant rate. Momentum 0 is plain SGD.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Optimizer {
+    /// How the velocity enters.
+    pub rule: UpdateRule,
+    /// m.
+    pub momentum: Momentum,
+}
+
+/// Random changes to training images.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Augmentation {
+    /// Zeros added on each side before a random crop back to size; 0 is no crop.
+    pub crop_padding: u32,
+    /// Whether half of the images are mirrored left to right.
+    pub flip: bool,
+}
+
+/// What is added against overfitting (section F of the paper).
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct Regularizers {
+    /// Dropout rate; see [`Variant::dropout`] for where.
+    pub dropout: f64,
+    /// α: the target is (1 − α) on the label plus α spread over all classes.
+    pub label_smoothing: f64,
+    /// Crop and flip.
+    pub augmentation: Augmentation,
+}
+
+/// All that the runs of a study have in common.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Setting {
+    /// The data.
+    pub task: Task,
+    /// The rule for networks.
+    pub family: Family,
+    /// The parameterization.
+    pub scheme: Scheme,
+    /// σ₀².
+    pub weight_scale: WeightScale,
+    /// Whether the family's batch norm is on.
+    pub batch_norm: bool,
+    /// The descent.
+    pub optimizer: Optimizer,
+    /// What is added against overfitting.
+    pub regularizers: Regularizers,
+    /// When runs are looked at and given up.
+    pub evaluation: Evaluation,
+}
+
+/// One training.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Run {
+    /// What it shares with the other runs of its study.
+    pub setting: Arc<Setting>,
+    /// w.
+    pub width: Width,
+    /// B.
+    pub batch_size: BatchSize,
+    /// ε.
+    pub learning_rate: LearningRate,
+    /// Which of the point's random repetitions.
+    pub seed: u64,
+    /// T.
+    pub steps: u64,
+}
+
+/// Hash of everything that determines a run's result: 32 hexadecimal digits.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct RunId([u8; 16]);
+
+/// Raised when a change to the engine changes what a run gives; old records then no longer match.
+const RESULT_VERSION: u32 = 1;
+
+impl Run {
+    /// The run's id: SHA-256 over its canonical JSON, cut to 16 bytes.
+    pub fn id(&self) -> RunId {
+        let text = serde_json::to_string(&(RESULT_VERSION, self))
+            .expect("a run holds numbers, names and lists alone");
+        let digest = Sha256::digest(text.as_bytes());
+        RunId(std::array::from_fn(|at| digest[at]))
+    }
+
+    /// The network it trains.
+    pub fn network(&self) -> Result<Network, FamilyError> {
+        self.setting.network(self.width)
+    }
+
+    /// g.
+    pub fn noise_scale(&self) -> NoiseScale {
+        let examples = self.setting.content().split.train;
+        let momentum = self.setting.optimizer.momentum;
+        NoiseScale::of(self.learning_rate, momentum, self.batch_size, examples)
+    }
+
+    /// ḡ. Not meaningful with batch norm.
+    pub fn normalized_noise(&self) -> NormalizedNoiseScale {
+        let Setting {
+            scheme,
+            weight_scale,
+            ..
+        } = *self.setting;
+        scheme.normalized_noise(self.noise_scale(), weight_scale, self.width)
+    }
+
+    /// ε̄.
+    pub fn normalized_learning_rate(&self) -> NormalizedLearningRate {
+        let Setting {
+            scheme,
+            weight_scale,
+            ..
+        } = *self.setting;
+        scheme.normalized_learning_rate(self.learning_rate, weight_scale, self.width)
+    }
+}
+
+impl Setting {
+    /// The network of the family at one width.
+    pub fn network(&self, width: Width) -> Result<Network, FamilyError> {
+        let TaskContent { shape, classes, .. } = self.content();
+        let variant = Variant {
+            batch_norm: self.batch_norm,
+            dropout: self.regularizers.dropout,
+        };
+        self.family.network(width, variant, shape, classes)
+    }
+
+    /// Shape, classes and sizes of the data.
+    ///
+    /// # Panics
+    /// If the task is the user's own files and they have not been read: studies
+    /// are completed with their content before anything is planned.
+    pub fn content(&self) -> TaskContent {
+        self.task
+            .content()
+            .expect("the content of own files is filled in before planning")
+    }
+
+    /// Whether ḡ is undefined because gradients mix the examples of a batch.
+    pub fn has_batch_norm(&self) -> bool {
+        self.batch_norm || self.family.lists_batch_norm()
+    }
+}
+
+impl fmt::Display for RunId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for RunId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RunId({self})")
+    }
+}
+
+impl From<RunId> for String {
+    fn from(id: RunId) -> Self {
+        id.to_string()
+    }
+}
+
+impl TryFrom<String> for RunId {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let bytes = (text.len() == 32 && text.is_ascii()).then(|| {
+            let mut id = [0; 16];
+            for (at, byte) in id.iter_mut().enumerate() {
+                *byte = u8::from_str_radix(&text[2 * at..2 * at + 2], 16).ok()?;
+            }
+            Some(id)
+        });
+        bytes
+            .flatten()
+            .map(Self)
+            .ok_or_else(|| format!("`{text}` is not a run id"))
+    }
+}

@@ -1,0 +1,172 @@
+//! The TOML of a study file, key by key. Strict: what is not here is an error.
+
+use super::Override;
+use super::error::{Source, StudyError, with_suggestion};
+use crate::family::{LayerRule, Pool};
+use crate::quantity::{BatchSize, LearningRate, Momentum, WeightScale, Width};
+use crate::run::UpdateRule;
+use crate::scheme::Scheme;
+use crate::task::{DatasetName, FileTask};
+use serde::Deserialize;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StudyFile {
+    pub title: Option<String>,
+    pub experiment: Option<String>,
+    pub seeds: Option<u32>,
+    pub task: TaskTable,
+    pub family: FamilyTable,
+    #[serde(default)]
+    pub optimizer: OptimizerTable,
+    #[serde(default)]
+    pub regularizers: RegularizersTable,
+    pub search: SearchTable,
+    pub time: TimeTable,
+    #[serde(default)]
+    pub by_width: Vec<WidthTable>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TaskTable {
+    pub dataset: Option<DatasetName>,
+    pub files: Option<FileTask>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FamilyKind {
+    Mlp,
+    Cnn,
+    Wrn,
+    Layers,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FamilyTable {
+    pub kind: FamilyKind,
+    pub widths: Vec<Width>,
+    pub scheme: Scheme,
+    pub weight_scale: Option<WeightScale>,
+    #[serde(default)]
+    pub batch_norm: bool,
+    pub hidden: Option<Vec<u32>>,
+    pub pool: Option<Pool>,
+    pub blocks: Option<u32>,
+    pub layers: Option<Vec<LayerRule>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OptimizerTable {
+    pub rule: Option<UpdateRule>,
+    pub momentum: Option<Momentum>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RegularizersTable {
+    #[serde(default)]
+    pub dropout: f64,
+    #[serde(default)]
+    pub label_smoothing: f64,
+    #[serde(default)]
+    pub crop_padding: u32,
+    #[serde(default)]
+    pub flip: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SearchChoice {
+    BatchSize,
+    LearningRate,
+    Paired,
+    Grid,
+    Stability,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SearchTable {
+    pub kind: SearchChoice,
+    pub learning_rate: Option<LearningRate>,
+    pub batch_sizes: Option<Vec<BatchSize>>,
+    pub batch_size: Option<BatchSize>,
+    pub learning_rates: Option<Vec<LearningRate>>,
+    pub reference_learning_rate: Option<LearningRate>,
+    pub reference_steps: Option<u64>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TimeTable {
+    pub epochs: f64,
+    #[serde(default)]
+    pub steps: u64,
+    pub evaluations: Option<u32>,
+    pub stall_accuracy: Option<f64>,
+    pub stall_after: Option<f64>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WidthTable {
+    pub widths: Vec<Width>,
+    pub learning_rate: Option<LearningRate>,
+    pub epochs: Option<f64>,
+    pub steps: Option<u64>,
+}
+
+impl StudyFile {
+    /// Reads the text, then applies the overrides. The text is read strictly on
+    /// its own first, so that an error in it names its line.
+    pub fn read(source: &Source<'_>, overrides: &[Override]) -> Result<Self, StudyError> {
+        let file: Self = toml::from_str(source.text).map_err(|e| source.unreadable(&e))?;
+        if overrides.is_empty() {
+            return Ok(file);
+        }
+        let mut table: toml::Table =
+            toml::from_str(source.text).map_err(|e| source.unreadable(&e))?;
+        let mut file = file;
+        for change in overrides {
+            set(&mut table, change)?;
+            file = Self::deserialize(toml::Value::Table(table.clone()))
+                .map_err(|error| wrong_override(change, with_suggestion(error.message())))?;
+        }
+        Ok(file)
+    }
+}
+
+fn wrong_override(change: &Override, message: String) -> StudyError {
+    StudyError::Override {
+        key: change.key.clone(),
+        value: change.value.clone(),
+        message,
+    }
+}
+
+/// Sets the value under a dotted key, making tables on the way.
+fn set(table: &mut toml::Table, change: &Override) -> Result<(), StudyError> {
+    let wrapped: toml::Table = toml::from_str(&format!("value = {}", change.value))
+        .or_else(|_| toml::from_str(&format!("value = {:?}", change.value)))
+        .map_err(|_| wrong_override(change, "the value is not TOML".into()))?;
+    let mut parts = change.key.split('.').collect::<Vec<_>>();
+    let last = parts.pop().unwrap_or_default();
+    let mut inner = table;
+    for part in parts {
+        inner = inner
+            .entry(part)
+            .or_insert_with(|| toml::Value::Table(toml::Table::new()))
+            .as_table_mut()
+            .ok_or_else(|| wrong_override(change, format!("`{part}` is not a table")))?;
+    }
+    inner.extend(
+        wrapped
+            .into_iter()
+            .map(|(_, value)| (last.to_owned(), value)),
+    );
+    Ok(())
+}

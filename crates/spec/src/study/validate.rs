@@ -1,0 +1,355 @@
+//! From the keys of a study file to a [`Study`] whose values are all possible.
+
+use super::error::{Source, StudyError};
+use super::file::{
+    FamilyKind, FamilyTable, RegularizersTable, SearchChoice, SearchTable, StudyFile, TaskTable,
+    TimeTable, WidthTable,
+};
+use super::{
+    BatchSizeSearch, GridSearch, LearningRateSearch, ReferenceTime, Search, StabilitySearch, Study,
+    WidthRule,
+};
+use crate::family::{Family, Pool};
+use crate::quantity::{BatchSize, Momentum, WeightScale, Width};
+use crate::run::{Augmentation, Optimizer, Regularizers, Setting, UpdateRule};
+use crate::task::Task;
+use crate::time::{Evaluation, TimeBounds};
+use std::sync::Arc;
+
+type Checked<T> = Result<T, StudyError>;
+
+/// Critical for ReLU.
+const WEIGHT_SCALE: f64 = 2.0;
+const MOMENTUM: f64 = 0.9;
+const SEEDS: u32 = 20;
+
+pub fn study(name: &str, file: StudyFile, source: &Source<'_>) -> Checked<Study> {
+    let setting = Arc::new(setting(&file, source)?);
+    let widths = axis(file.family.widths, "family.widths", source)?;
+    let search = search(file.search, source)?;
+    let time = bounds(file.time.epochs, file.time.steps, "time", source)?;
+    let by_width = file
+        .by_width
+        .into_iter()
+        .map(|table| width_rule(table, time, &widths, source))
+        .collect::<Checked<_>>()?;
+    let seeds = file.seeds.unwrap_or(SEEDS);
+    if seeds == 0 {
+        return Err(source.about("seeds", "0 repetitions measure nothing; give at least 1"));
+    }
+    let study = Study {
+        name: name.into(),
+        title: file.title.unwrap_or_else(|| name.into()),
+        experiment: file.experiment,
+        setting,
+        widths,
+        search,
+        seeds,
+        time,
+        by_width,
+    };
+    check_against_data(&study, source)?;
+    Ok(study)
+}
+
+fn setting(file: &StudyFile, source: &Source<'_>) -> Checked<Setting> {
+    let evaluation = evaluation(&file.time, source)?;
+    Ok(Setting {
+        task: task(&file.task, source)?,
+        family: family(&file.family, source)?,
+        scheme: file.family.scheme,
+        weight_scale: match file.family.weight_scale {
+            Some(scale) => scale,
+            None => WeightScale::new(WEIGHT_SCALE).expect("2 is in range"),
+        },
+        batch_norm: file.family.batch_norm,
+        optimizer: Optimizer {
+            rule: file.optimizer.rule.unwrap_or(UpdateRule::Nesterov),
+            momentum: match file.optimizer.momentum {
+                Some(momentum) => momentum,
+                None => Momentum::new(MOMENTUM).expect("0.9 is in range"),
+            },
+        },
+        regularizers: regularizers(&file.regularizers, source)?,
+        evaluation,
+    })
+}
+
+fn task(table: &TaskTable, source: &Source<'_>) -> Checked<Task> {
+    match (table.dataset, &table.files) {
+        (Some(dataset), None) => Ok(Task::Known { dataset }),
+        (None, Some(files)) => Ok(Task::Files(files.clone())),
+        _ => Err(source.about("task", "give either `dataset` or a table `files`")),
+    }
+}
+
+fn family(table: &FamilyTable, source: &Source<'_>) -> Checked<Family> {
+    let belongs = |key: &str, given: bool, kind: FamilyKind| {
+        if given && table.kind != kind {
+            let owner = format!("{kind:?}").to_lowercase();
+            let message = format!("only families of kind \"{owner}\" have this key; remove it");
+            return Err(source.about(&format!("family.{key}"), message));
+        }
+        Ok(())
+    };
+    belongs("hidden", table.hidden.is_some(), FamilyKind::Mlp)?;
+    belongs("pool", table.pool.is_some(), FamilyKind::Cnn)?;
+    belongs("blocks", table.blocks.is_some(), FamilyKind::Wrn)?;
+    belongs("layers", table.layers.is_some(), FamilyKind::Layers)?;
+    match table.kind {
+        FamilyKind::Mlp => match &table.hidden {
+            Some(hidden) if !hidden.is_empty() && !hidden.contains(&0) => Ok(Family::Mlp {
+                hidden: hidden.clone(),
+            }),
+            _ => Err(source.about(
+                "family.hidden",
+                "list the hidden layers as multiples of the width, each at least 1, \
+                 e.g. [1, 1] for two layers of w units",
+            )),
+        },
+        FamilyKind::Cnn => Ok(Family::Cnn {
+            pool: table.pool.unwrap_or(Pool::Max),
+        }),
+        FamilyKind::Wrn => match table.blocks.unwrap_or(2) {
+            0 => Err(source.about("family.blocks", "a group needs at least 1 block")),
+            blocks => Ok(Family::Wrn { blocks }),
+        },
+        FamilyKind::Layers => match &table.layers {
+            Some(layers) if table.batch_norm && !layers.is_empty() => Err(source.about(
+                "family.batch_norm",
+                "families of kind \"layers\" list their `batch-norm` layers; remove this key",
+            )),
+            Some(layers) if !layers.is_empty() => Ok(Family::Layers {
+                layers: layers.clone(),
+            }),
+            _ => Err(source.about("family.layers", "list at least one layer")),
+        },
+    }
+}
+
+fn regularizers(table: &RegularizersTable, source: &Source<'_>) -> Checked<Regularizers> {
+    for (key, value) in [
+        ("dropout", table.dropout),
+        ("label_smoothing", table.label_smoothing),
+    ] {
+        if !(0.0..1.0).contains(&value) {
+            let message = format!("must be at least 0 and below 1, not {value}");
+            return Err(source.about(&format!("regularizers.{key}"), message));
+        }
+    }
+    Ok(Regularizers {
+        dropout: table.dropout,
+        label_smoothing: table.label_smoothing,
+        augmentation: Augmentation {
+            crop_padding: table.crop_padding,
+            flip: table.flip,
+        },
+    })
+}
+
+fn evaluation(table: &TimeTable, source: &Source<'_>) -> Checked<Evaluation> {
+    let usual = Evaluation::default();
+    let rule = Evaluation {
+        count: table.evaluations.unwrap_or(usual.count),
+        stall_accuracy: table.stall_accuracy.unwrap_or(usual.stall_accuracy),
+        stall_after: table.stall_after.unwrap_or(usual.stall_after),
+    };
+    if rule.count == 0 {
+        return Err(source.about("time.evaluations", "a run needs at least 1 evaluation"));
+    }
+    for (key, value) in [
+        ("stall_accuracy", rule.stall_accuracy),
+        ("stall_after", rule.stall_after),
+    ] {
+        if !(0.0..=1.0).contains(&value) {
+            let message = format!("must lie between 0 and 1, not {value}");
+            return Err(source.about(&format!("time.{key}"), message));
+        }
+    }
+    Ok(rule)
+}
+
+fn bounds(epochs: f64, steps: u64, key: &str, source: &Source<'_>) -> Checked<TimeBounds> {
+    if !epochs.is_finite() || epochs < 0.0 || (epochs == 0.0 && steps == 0) {
+        let message = "give epochs above 0, or epochs = 0 with steps of at least 1";
+        return Err(source.about(&format!("{key}.epochs"), message));
+    }
+    Ok(TimeBounds { epochs, steps })
+}
+
+fn width_rule(
+    table: WidthTable,
+    time: TimeBounds,
+    widths: &[Width],
+    source: &Source<'_>,
+) -> Checked<WidthRule> {
+    if let Some(stray) = table.widths.iter().find(|width| !widths.contains(width)) {
+        let message = format!("width {stray} is not among family.widths");
+        return Err(source.about("by_width", message));
+    }
+    let epochs = table.epochs.unwrap_or(time.epochs);
+    let steps = table.steps.unwrap_or(time.steps);
+    Ok(WidthRule {
+        widths: table.widths,
+        learning_rate: table.learning_rate,
+        time: bounds(epochs, steps, "by_width", source)?,
+    })
+}
+
+/// An axis must have values; they are used in ascending order, each once.
+fn axis<T: PartialOrd>(mut values: Vec<T>, key: &str, source: &Source<'_>) -> Checked<Vec<T>> {
+    if values.is_empty() {
+        return Err(source.about(key, "lists no values; give at least one"));
+    }
+    values.sort_by(|a, b| a.partial_cmp(b).expect("quantities are never NaN"));
+    values.dedup();
+    Ok(values)
+}
+
+fn search(table: SearchTable, source: &Source<'_>) -> Checked<Search> {
+    let kind = table.kind;
+    let mut keys = SearchKeys { table, source };
+    let search = match kind {
+        SearchChoice::BatchSize => Search::BatchSize(keys.batch_size_search()?),
+        SearchChoice::LearningRate => Search::LearningRate(keys.learning_rate_search(None)?),
+        SearchChoice::Paired => {
+            let parent = keys.batch_size_search()?;
+            let rate = parent.learning_rate;
+            Search::Paired(parent, keys.learning_rate_search(Some(rate))?)
+        }
+        SearchChoice::Grid => Search::Grid(GridSearch {
+            batch_sizes: keys.batch_sizes()?,
+            learning_rates: keys.learning_rates()?,
+            reference: keys.reference(None)?,
+        }),
+        SearchChoice::Stability => Search::Stability(StabilitySearch {
+            batch_size: keys.batch_size()?,
+            learning_rates: keys.learning_rates()?,
+        }),
+    };
+    keys.nothing_left(kind)?;
+    Ok(search)
+}
+
+/// Takes the keys of the search table one by one; what is left does not belong.
+struct SearchKeys<'a> {
+    table: SearchTable,
+    source: &'a Source<'a>,
+}
+
+impl SearchKeys<'_> {
+    fn needed<T>(&self, value: Option<T>, key: &str) -> Checked<T> {
+        value.ok_or_else(|| {
+            self.source.about(
+                &format!("search.{key}"),
+                "this kind of search needs this key",
+            )
+        })
+    }
+
+    fn batch_size(&mut self) -> Checked<BatchSize> {
+        let value = self.table.batch_size.take();
+        self.needed(value, "batch_size")
+    }
+
+    fn batch_sizes(&mut self) -> Checked<Vec<BatchSize>> {
+        let values = self.table.batch_sizes.take();
+        axis(
+            self.needed(values, "batch_sizes")?,
+            "search.batch_sizes",
+            self.source,
+        )
+    }
+
+    fn learning_rates(&mut self) -> Checked<Vec<crate::LearningRate>> {
+        let values = self.table.learning_rates.take();
+        axis(
+            self.needed(values, "learning_rates")?,
+            "search.learning_rates",
+            self.source,
+        )
+    }
+
+    fn batch_size_search(&mut self) -> Checked<BatchSizeSearch> {
+        let rate = self.table.learning_rate.take();
+        Ok(BatchSizeSearch {
+            learning_rate: self.needed(rate, "learning_rate")?,
+            batch_sizes: self.batch_sizes()?,
+        })
+    }
+
+    fn learning_rate_search(
+        &mut self,
+        parent: Option<crate::LearningRate>,
+    ) -> Checked<LearningRateSearch> {
+        Ok(LearningRateSearch {
+            batch_size: self.batch_size()?,
+            learning_rates: self.learning_rates()?,
+            reference: self.reference(parent)?,
+        })
+    }
+
+    fn reference(&mut self, parent: Option<crate::LearningRate>) -> Checked<ReferenceTime> {
+        let rate = self.table.reference_learning_rate.take().or(parent);
+        Ok(ReferenceTime {
+            learning_rate: self.needed(rate, "reference_learning_rate")?,
+            steps: self.table.reference_steps.take(),
+        })
+    }
+
+    fn nothing_left(&self, kind: SearchChoice) -> Checked<()> {
+        let table = &self.table;
+        let left = [
+            ("learning_rate", table.learning_rate.is_some()),
+            ("batch_sizes", table.batch_sizes.is_some()),
+            ("batch_size", table.batch_size.is_some()),
+            ("learning_rates", table.learning_rates.is_some()),
+            (
+                "reference_learning_rate",
+                table.reference_learning_rate.is_some(),
+            ),
+            ("reference_steps", table.reference_steps.is_some()),
+        ];
+        match left.iter().find(|(_, given)| *given) {
+            Some((key, _)) => Err(self.source.about(
+                &format!("search.{key}"),
+                format!("a search of kind {kind:?} does not use this key; remove it"),
+            )),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What can only be judged with the data's sizes at hand; for the user's own
+/// files that is after they were read.
+fn check_against_data(study: &Study, source: &Source<'_>) -> Checked<()> {
+    let Some(content) = study.setting.task.content() else {
+        return Ok(());
+    };
+    let batch_sizes: &[BatchSize] = match &study.search {
+        Search::BatchSize(search) | Search::Paired(search, _) => &search.batch_sizes,
+        Search::Grid(search) => &search.batch_sizes,
+        Search::LearningRate(search) => std::slice::from_ref(&search.batch_size),
+        Search::Stability(search) => std::slice::from_ref(&search.batch_size),
+    };
+    let largest = batch_sizes
+        .iter()
+        .chain([&study.typical_batch_size()])
+        .max()
+        .copied();
+    if let Some(largest) = largest.filter(|largest| largest.get() > content.split.train) {
+        let message = format!(
+            "batch size {largest} exceeds the {} training examples of {}",
+            content.split.train,
+            study.setting.task.title()
+        );
+        return Err(source.about("search.batch_sizes", message));
+    }
+    for width in &study.widths {
+        study
+            .setting
+            .network(*width)
+            .map_err(|error| source.about("family", error))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,144 @@
+//! Study files: good ones read, bad ones name the line and the remedy.
+
+use spec::{Override, Study, plan, points};
+use std::path::Path;
+
+const GOOD: &str = r#"seeds = 3
+
+[task]
+dataset = "digits"
+
+[family]
+kind = "mlp"
+hidden = [1]
+widths = [8, 4]
+scheme = "ntk"
+
+[search]
+kind = "paired"
+learning_rate = 5.0
+batch_sizes = [4, 8]
+batch_size = 4
+learning_rates = [2.5, 5]
+
+[time]
+epochs = 10
+steps = 100
+"#;
+
+fn read(text: &str, sets: &[&str]) -> Result<Study, String> {
+    let overrides: Vec<Override> = sets.iter().map(|s| Override::parse(s).unwrap()).collect();
+    Study::parse("test", Path::new("test.toml"), text, &overrides).map_err(|e| e.to_string())
+}
+
+#[test]
+fn a_good_file_becomes_a_plan() {
+    let study = read(GOOD, &[]).unwrap();
+    // Two widths × (2 batch sizes + 2 rates) points.
+    let all = points(&study);
+    assert_eq!(all.len(), 8);
+    // T = 10 · 1197 / 4 = 2992.5, rounded up; at half the rate twice that.
+    assert_eq!(all[0].steps, 2993);
+    assert_eq!(all[4].steps, 5986);
+    // (B 4, ε 5) is a point of both searches and trained once: 3 points × 3 seeds × 2 widths.
+    assert_eq!(plan(&study).len(), 18);
+}
+
+#[test]
+fn ids_follow_everything_that_matters() {
+    let one = plan(&read(GOOD, &[]).unwrap());
+    let again = plan(&read(&GOOD.replace("seeds = 3", "seeds = 4"), &[]).unwrap());
+    // More seeds: the old runs keep their ids.
+    assert!(
+        one.iter()
+            .all(|run| again.iter().any(|other| other.id() == run.id()))
+    );
+    let changed = plan(&read(&GOOD.replace("\"ntk\"", "\"standard\""), &[]).unwrap());
+    assert!(
+        one.iter()
+            .all(|run| changed.iter().all(|other| other.id() != run.id()))
+    );
+}
+
+#[test]
+fn overrides_change_values_and_explain_themselves() {
+    let study = read(GOOD, &["search.batch_sizes=[16,32]", "family.widths=[128]"]).unwrap();
+    assert_eq!(study.widths.len(), 1);
+    let error = read(GOOD, &["search.batchsizes=[16]"]).unwrap_err();
+    assert!(
+        error.starts_with("--set search.batchsizes=[16]: unknown key `batchsizes`"),
+        "{error}"
+    );
+    assert!(error.contains("did you mean `batch_sizes`?"), "{error}");
+}
+
+#[test]
+fn time_scale_scales_every_bound() {
+    let study = read(GOOD, &["search.reference_steps=1000"])
+        .unwrap()
+        .with_time_scale(0.1);
+    let all = points(&study);
+    // 1 epoch of 1197 / 4 = 299.25 steps; reference 100, twice that at half the rate.
+    assert_eq!((all[0].steps, all[4].steps, all[5].steps), (300, 200, 100));
+}
+
+#[test]
+fn mistakes_name_their_line_and_remedy() {
+    let cases = [
+        (
+            "scheme = \"ntk\"",
+            "sceme = \"ntk\"",
+            "test.toml:10: unknown key `sceme`; did you mean `scheme`?",
+        ),
+        (
+            "dataset = \"digits\"",
+            "dataset = \"digit\"",
+            "test.toml:4: unknown value `digit`; did you mean `digits`?",
+        ),
+        (
+            "widths = [8, 4]",
+            "widths = [8, 0]",
+            "test.toml:9: width must be a whole number of at least 1, not 0",
+        ),
+        (
+            "widths = [8, 4]",
+            "widths = []",
+            "test.toml:9: `family.widths`: lists no values; give at least one",
+        ),
+        (
+            "learning_rate = 5.0",
+            "learning_rate = -1",
+            "test.toml:14: learning rate must be finite and above 0, not -1",
+        ),
+        (
+            "batch_sizes = [4, 8]",
+            "batch_sizes = [4, 2000]",
+            "test.toml:15: `search.batch_sizes`: batch size 2000 exceeds the 1197 training examples of Digits",
+        ),
+        (
+            "seeds = 3",
+            "seeds = 0",
+            "test.toml:1: `seeds`: 0 repetitions measure nothing; give at least 1",
+        ),
+        (
+            "kind = \"paired\"",
+            "kind = \"batch-size\"",
+            "test.toml:16: `search.batch_size`: a search of kind BatchSize does not use this key; remove it",
+        ),
+        (
+            "batch_size = 4\n",
+            "",
+            "test.toml:12: `search.batch_size`: this kind of search needs this key",
+        ),
+        (
+            "hidden = [1]",
+            "hidden = []",
+            "test.toml:8: `family.hidden`: list the hidden layers",
+        ),
+        ("[time]", "[time", "test.toml:19: "),
+    ];
+    for (good, bad, expected) in cases {
+        let error = read(&GOOD.replacen(good, bad, 1), &[]).unwrap_err();
+        assert!(error.starts_with(expected), "{bad}: {error}");
+    }
+}
