@@ -1,1 +1,13 @@
+//! The engine: data sets, random streams, layers with forward and backward,
+//! CPU kernels, and the training of runs.
 
+pub mod batch;
+pub mod buffer;
+pub mod cohort;
+pub mod data;
+pub mod kernels;
+pub mod net;
+pub mod random;
+pub mod reference;
+pub mod trace;
+pub mod train;

@@ -1,0 +1,399 @@
+//! Seeds where they matter: which points of a scan can still be in its best interval.
+//!
+//! A study plans S seeds at every point, but most points are plainly not the best
+//! after a few. The rule starts with a few seeds everywhere, then goes by rounds. At
+//! each look it asks of every point: given the seeds so far, how probable is it that
+//! the *full* study, with all S seeds at every point, has it in the best interval? A
+//! point below δ is dropped, the others get more seeds, until they have all S.
+//!
+//! **The probability** is the share of draws of the full study that have the point in
+//! their interval, best point, threshold and contiguity included. A draw completes
+//! every point from the seeds it has (see [`future`]), taking accuracies to be normal
+//! with unknown mean and deviation. What is asked is about S runs, not infinitely
+//! many, so the uncertainty shrinks to nothing as a point is completed.
+//!
+//! **The error rate** α is that of a scan: with P points and R looks,
+//! δ = α/(P·R), so that the expected number of points dropped against the full study
+//! is at most α. A point that is dropped keeps being asked at the later looks of the
+//! others, and comes back if it has become probable again; so when the rule is done,
+//! what the records say agrees with what was dropped. A simulation in the tests holds
+//! the rule to its error rate.
+//!
+//! **Failures.** A failed run is a seed spent; the runs to come are expected to fail as
+//! often. With fewer than two trained runs nothing can be said: the point is kept, and
+//! in a draw it is neither the best nor a gap in an interval. A point at which so many
+//! runs have failed that fewer than 75 % of S can train is dropped: the full study
+//! would flag it, and the promise is about intervals that hold no flagged point.
+
+mod future;
+
+use crate::measure::Axis;
+use crate::observation::{Observed, observe};
+use crate::resample::Random;
+use crate::sample::trained_accuracy;
+use future::{Future, Known, known};
+use serde::{Deserialize, Serialize};
+use spec::{Point, Record, SearchKind, Study, Width};
+
+/// Draws of the full study at each look.
+const DRAWS: u32 = 4000;
+/// Seed of the draws.
+const SEED: u64 = 0;
+
+/// How seeds are spent.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Rule {
+    seeds: u32,
+    first: u32,
+    step: u32,
+    error_rate: f64,
+}
+
+/// A rule that cannot be followed.
+#[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
+pub enum RuleError {
+    /// Nothing can be judged on one seed.
+    #[error("the first round needs at least 2 seeds per point, not {0}")]
+    First(u32),
+    /// A round must add something.
+    #[error("a round must add at least 1 seed per point")]
+    Step,
+    /// Not a probability.
+    #[error("the error rate must lie above 0 and below 1, not {0}")]
+    ErrorRate(f64),
+}
+
+/// What is known of one point: for each seed from 0, the accuracy of the run, or
+/// `None` if it failed.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Progress {
+    /// By seed, without gaps.
+    pub outcomes: Vec<Option<f64>>,
+}
+
+/// What to do with a point.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// Run its seeds below `total` that have no record.
+    Needs {
+        /// How many seeds it should have, counting those it has.
+        total: u32,
+    },
+    /// It may be in the interval, and others have to catch up first.
+    Waits,
+    /// It has all its seeds.
+    Complete,
+    /// It needs no more seeds.
+    Dropped(DropReason),
+}
+
+/// Why a point needs no more seeds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DropReason {
+    /// The full study would hardly have it in its best interval.
+    Improbable,
+    /// Fewer than 75 % of its runs can still train.
+    FailsToTrain,
+}
+
+impl Rule {
+    /// Rounds of 4 seeds at an error rate of 5 % per scan.
+    pub fn usual(seeds: u32) -> Self {
+        Self {
+            seeds,
+            first: 4,
+            step: 4,
+            error_rate: 0.05,
+        }
+    }
+
+    /// `first` seeds everywhere, then `step` more in each round up to `seeds`, with
+    /// the error rate α of a whole scan.
+    pub fn new(seeds: u32, first: u32, step: u32, error_rate: f64) -> Result<Self, RuleError> {
+        if first < 2 {
+            return Err(RuleError::First(first));
+        }
+        if step == 0 {
+            return Err(RuleError::Step);
+        }
+        if !(error_rate > 0.0 && error_rate < 1.0) {
+            return Err(RuleError::ErrorRate(error_rate));
+        }
+        Ok(Self {
+            seeds,
+            first,
+            step,
+            error_rate,
+        })
+    }
+
+    /// α.
+    pub fn error_rate(&self) -> f64 {
+        self.error_rate
+    }
+
+    /// The seeds on which a point is judged: the last look at or below `have`.
+    fn look(&self, have: u32) -> u32 {
+        if have >= self.seeds {
+            self.seeds
+        } else if have < self.first {
+            0
+        } else {
+            have - (have - self.first) % self.step
+        }
+    }
+
+    /// The look after one.
+    fn next_look(&self, look: u32) -> u32 {
+        let next = if look < self.first {
+            self.first
+        } else {
+            look + self.step
+        };
+        next.min(self.seeds)
+    }
+
+    /// R: how many looks come before all seeds are there.
+    fn looks(&self) -> u32 {
+        self.seeds.saturating_sub(self.first).div_ceil(self.step)
+    }
+
+    /// δ.
+    fn least_probability(&self, points: usize) -> f64 {
+        self.error_rate / (points.max(1) as f64 * f64::from(self.looks().max(1)))
+    }
+
+    /// Fewest failures that leave less than 75 % of the seeds.
+    fn too_many_failures(&self) -> u32 {
+        self.seeds / 4 + 1
+    }
+}
+
+/// The verdict on every point of one scan, in the order of its axis.
+pub fn decide(rule: &Rule, points: &[Progress]) -> Vec<Verdict> {
+    let looks: Vec<u32> = (points.iter())
+        .map(|point| rule.look(count(&point.outcomes)))
+        .collect();
+    let known = known(rule, points, &looks);
+    let probabilities = probabilities(&known);
+    let least = rule.least_probability(points.len());
+    let dropped: Vec<Option<DropReason>> = (known.iter().zip(&probabilities))
+        .map(|(known, probability)| match known {
+            Known::Failing => Some(DropReason::FailsToTrain),
+            Known::Sampled(_) if *probability < least => Some(DropReason::Improbable),
+            Known::Sampled(_) | Known::Open => None,
+        })
+        .collect();
+    let behind = (looks.iter().zip(&dropped))
+        .filter(|(_, dropped)| dropped.is_none())
+        .map(|(look, _)| *look)
+        .min()
+        .unwrap_or(rule.seeds);
+    (points.iter().zip(&looks).zip(&dropped))
+        .map(|((point, look), dropped)| match dropped {
+            Some(reason) => Verdict::Dropped(*reason),
+            None if count(&point.outcomes) >= rule.seeds => Verdict::Complete,
+            None if *look == behind => Verdict::Needs {
+                total: rule.next_look(*look),
+            },
+            None => Verdict::Waits,
+        })
+        .collect()
+}
+
+/// For every point, the share of draws of the full study that have it in the best interval.
+fn probabilities(known: &[Known]) -> Vec<f64> {
+    let mut random = Random::stream(SEED, known.len() as u64);
+    let mut hits = vec![0_u32; known.len()];
+    let mut futures: Vec<Option<Future>> = Vec::with_capacity(known.len());
+    for _ in 0..DRAWS {
+        futures.clear();
+        futures.extend(known.iter().map(|known| match known {
+            Known::Sampled(sampled) => Some(sampled.draw(&mut random)),
+            Known::Open | Known::Failing => None,
+        }));
+        add_interval(known, &futures, &mut random, &mut hits);
+    }
+    hits.iter()
+        .map(|hits| f64::from(*hits) / f64::from(DRAWS))
+        .collect()
+}
+
+/// Counts the points of one draw's best interval.
+fn add_interval(
+    known: &[Known],
+    futures: &[Option<Future>],
+    random: &mut Random,
+    hits: &mut [u32],
+) {
+    let best = (futures.iter().enumerate())
+        .filter_map(|(at, future)| future.map(|future| (at, future)))
+        .max_by(|(_, a), (_, b)| a.mean.total_cmp(&b.mean));
+    let Some((best, future)) = best else { return };
+    let Known::Sampled(sampled) = &known[best] else {
+        return;
+    };
+    let threshold = sampled.threshold(future, random);
+    let inside = |at: &usize| match (known[*at], futures[*at]) {
+        (Known::Open, _) => true,
+        (_, Some(future)) => future.mean > threshold,
+        (_, None) => false,
+    };
+    hits[best] += 1;
+    let below = (0..best).rev().take_while(inside);
+    for at in below.chain((best + 1..known.len()).take_while(inside)) {
+        hits[at] += 1;
+    }
+}
+
+fn count<T>(values: &[T]) -> u32 {
+    u32::try_from(values.len()).unwrap_or(u32::MAX)
+}
+
+/// One scan of a study with what is known of its points.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ScanProgress {
+    /// Batch-size or learning-rate search.
+    pub search: SearchKind,
+    /// w.
+    pub width: Width,
+    /// Ascending along the axis.
+    pub points: Vec<Point>,
+    /// In the same order.
+    pub progress: Vec<Progress>,
+}
+
+/// The progress of every batch-size and learning-rate scan of a study: of each
+/// point, the seeds from 0 up to the first one without a record.
+pub fn progress<'a>(
+    study: &Study,
+    points: &[Point],
+    records: impl IntoIterator<Item = &'a Record>,
+) -> Vec<ScanProgress> {
+    let observations = observe(study, points, records);
+    let outcomes = |observed: &Observed<'_>| Progress {
+        outcomes: (observed.by_seed.iter())
+            .map_while(|record| record.map(trained_accuracy))
+            .collect(),
+    };
+    [
+        (SearchKind::BatchSize, Axis::BatchSize),
+        (SearchKind::LearningRate, Axis::LearningRate),
+    ]
+    .into_iter()
+    .flat_map(|(search, axis)| {
+        (observations.scans(search, axis).into_iter()).map(move |scan| (search, scan))
+    })
+    .map(|(search, scan)| ScanProgress {
+        search,
+        width: scan.width,
+        points: scan.points.iter().map(|observed| observed.point).collect(),
+        progress: scan.points.iter().map(outcomes).collect(),
+    })
+    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seeds(outcomes: &[f64]) -> Progress {
+        Progress {
+            outcomes: outcomes.iter().map(|a| Some(*a)).collect(),
+        }
+    }
+
+    /// `count` accuracies about a mean, alternating by ±0.01.
+    fn about(mean: f64, count: usize) -> Progress {
+        let one = |at: usize| mean + if at % 2 == 0 { 0.01 } else { -0.01 };
+        seeds(&(0..count).map(one).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn looks_by_hand() {
+        // 4, then 8, 12, 16; at 20 nothing is left to judge: four looks.
+        let rule = Rule::usual(20);
+        assert_eq!(
+            [0, 3, 4, 7, 8, 19, 20].map(|have| rule.look(have)),
+            [0, 0, 4, 4, 8, 16, 20]
+        );
+        assert_eq!(
+            [0, 4, 16, 18].map(|look| rule.next_look(look)),
+            [4, 8, 20, 20]
+        );
+        assert_eq!(rule.looks(), 4);
+        // 0.05/(11 · 4).
+        assert!((rule.least_probability(11) - 0.05 / 44.0).abs() < 1e-15);
+        // 20 − 6 = 14 < 15.
+        assert_eq!(rule.too_many_failures(), 6);
+    }
+
+    #[test]
+    fn every_point_starts_with_the_first_round() {
+        let verdicts = decide(&Rule::usual(20), &[Progress::default(), about(0.9, 3)]);
+        assert_eq!(verdicts, [Verdict::Needs { total: 4 }; 2]);
+        // A study of fewer seeds than a round.
+        let verdicts = decide(&Rule::usual(3), &[Progress::default()]);
+        assert_eq!(verdicts, [Verdict::Needs { total: 3 }]);
+    }
+
+    #[test]
+    fn plainly_worse_points_are_dropped_and_good_ones_go_on() {
+        let points = [about(0.3, 8), about(0.9, 8), about(0.895, 8), about(0.3, 8)];
+        assert_eq!(
+            decide(&Rule::usual(20), &points),
+            [
+                Verdict::Dropped(DropReason::Improbable),
+                Verdict::Needs { total: 12 },
+                Verdict::Needs { total: 12 },
+                Verdict::Dropped(DropReason::Improbable),
+            ]
+        );
+    }
+
+    #[test]
+    fn points_behind_a_gap_are_dropped_though_near() {
+        // 0.89 is within reach of 0.90 only through 0.3.
+        let points = [about(0.91, 16), about(0.3, 16), about(0.895, 16)];
+        assert_eq!(
+            decide(&Rule::usual(20), &points)[2],
+            Verdict::Dropped(DropReason::Improbable)
+        );
+    }
+
+    #[test]
+    fn those_behind_catch_up_first() {
+        let points = [about(0.9, 8), about(0.9, 4), about(0.9, 20)];
+        assert_eq!(
+            decide(&Rule::usual(20), &points),
+            [
+                Verdict::Waits,
+                Verdict::Needs { total: 8 },
+                Verdict::Complete
+            ]
+        );
+    }
+
+    #[test]
+    fn failing_points_are_dropped_when_they_cannot_count() {
+        let failing = Progress {
+            outcomes: vec![None; 8],
+        };
+        let open = Progress {
+            outcomes: vec![None, None, Some(0.5), None, None, None],
+        };
+        let points = [about(0.9, 8), failing, open];
+        let verdicts = decide(&Rule::usual(20), &points);
+        assert_eq!(verdicts[1], Verdict::Dropped(DropReason::FailsToTrain));
+        // Judged on its first four seeds, it has one trained run: kept, and asked for more.
+        assert_eq!(verdicts[2], Verdict::Needs { total: 8 });
+    }
+
+    #[test]
+    fn impossible_rules_are_refused() {
+        assert_eq!(Rule::new(20, 1, 4, 0.05), Err(RuleError::First(1)));
+        assert_eq!(Rule::new(20, 4, 0, 0.05), Err(RuleError::Step));
+        assert_eq!(Rule::new(20, 4, 4, 1.0), Err(RuleError::ErrorRate(1.0)));
+    }
+}

@@ -1,0 +1,68 @@
+//! The settings of a study in brief: what titles, legends and predictions need.
+
+use serde::{Deserialize, Serialize};
+use spec::{Family, Momentum, Regularizers, Scheme, Study, WeightScale, Width};
+
+/// What the runs of a study have in common, in brief.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StudyBrief {
+    /// Name of the study.
+    pub name: String,
+    /// One line for people.
+    pub title: String,
+    /// Which experiment of the paper it belongs to, if any.
+    pub experiment: Option<String>,
+    /// Name of the task, e.g. `MNIST`.
+    pub task: String,
+    /// Label of the family, e.g. `2LP`.
+    pub family_label: String,
+    /// The family itself.
+    pub family: Family,
+    /// The parameterization.
+    pub scheme: Scheme,
+    /// Whether the networks have batch norm, so that ḡ is not defined.
+    pub batch_norm: bool,
+    /// m.
+    pub momentum: Momentum,
+    /// σ₀².
+    pub weight_scale: WeightScale,
+    /// What is added against overfitting.
+    pub regularizers: Regularizers,
+    /// N.
+    pub examples: u32,
+    /// The members of the family, ascending.
+    pub widths: Vec<Width>,
+    /// Runs planned at every point.
+    pub seeds: u32,
+}
+
+impl StudyBrief {
+    /// The brief of a study.
+    pub fn of(study: &Study) -> Self {
+        let setting = &study.setting;
+        Self {
+            name: study.name.clone(),
+            title: study.title.clone(),
+            experiment: study.experiment.clone(),
+            task: setting.task.title(),
+            family_label: setting.family.label(),
+            family: setting.family.clone(),
+            scheme: setting.scheme,
+            batch_norm: setting.has_batch_norm(),
+            momentum: setting.optimizer.momentum,
+            weight_scale: setting.weight_scale,
+            regularizers: setting.regularizers,
+            examples: setting.content().split.train,
+            widths: study.widths.clone(),
+            seeds: study.seeds,
+        }
+    }
+
+    /// Whether two studies are about the same task, family and batch norm.
+    pub fn same_networks(&self, other: &Self) -> bool {
+        self.task == other.task
+            && self.examples == other.examples
+            && self.family == other.family
+            && self.batch_norm == other.batch_norm
+    }
+}

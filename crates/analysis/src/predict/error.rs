@@ -1,0 +1,59 @@
+//! Why there is no prediction, and what to do about it.
+
+use crate::law::NoLaw;
+use spec::{BatchSize, LearningRate};
+
+/// Why there is no prediction.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum PredictError {
+    /// ḡ is not defined.
+    #[error(
+        "`{0}` uses batch norm, where the noise scale is not defined and no law holds; \
+         scan the width itself"
+    )]
+    BatchNorm(String),
+    /// The study has no search that gives a law.
+    #[error("`{0}` has no such batch-size or learning-rate search; predict from a study that has")]
+    NoSearch(String),
+    /// The search gave no law.
+    #[error("`{study}` gives no law: {reason}")]
+    NoLaw {
+        /// Name of the study.
+        study: String,
+        /// Why.
+        reason: NoLaw,
+    },
+    /// The stability study is about other networks.
+    #[error(
+        "`{stability}` differs from `{study}` in scheme, task, family or batch norm, \
+         so its stability limit does not apply"
+    )]
+    OtherStability {
+        /// Name of the study.
+        study: String,
+        /// Name of the stability study.
+        stability: String,
+    },
+    /// No learning rate is known to train.
+    #[error("`{0}` has no learning rate at which three quarters of the runs train")]
+    NoStableRate(String),
+    /// The fixed batch size exceeds the data.
+    #[error("batch size {batch_size} exceeds the {examples} training examples of {task}")]
+    BatchTooLarge {
+        /// The batch size.
+        batch_size: BatchSize,
+        /// N.
+        examples: u32,
+        /// Name of the task.
+        task: String,
+    },
+    /// Even B = 1 has too little noise at the fixed rate.
+    #[error(
+        "at learning rate {0} even batch size 1 has less noise than the law asks for; \
+         raise the learning rate"
+    )]
+    RateTooSmall(LearningRate),
+    /// A result outside the range of numbers.
+    #[error("the law of `{0}` gives no usable learning rate at this width")]
+    OutOfRange(String),
+}

@@ -1,0 +1,273 @@
+//! Prediction: the batch size and learning rate for the next width.
+//!
+//! The law gives ḡ = a·W, and every pair (B, ε) with
+//! ε·N·c/(B(1 − m)) = ḡ is on it, c being 1/σ₀² in the NTK scheme and W/σ₀² in the
+//! standard one. The rate must stay stable: ε ≤ ε_max, with ε̄_max = ε_max·c constant
+//! over widths (section 2.1 of the paper). So the largest batch size that still
+//! reaches ḡ is B_max = ε̄_max·N/((1 − m)·ḡ), and since B ≥ 1 there is a critical
+//! width w* = ε̄_max·N/((1 − m)·a) beyond which no pair reaches it (its section 5).
+
+mod error;
+mod scale;
+
+pub use error::PredictError;
+
+use crate::findings::{Findings, SearchFindings};
+use crate::law::Law;
+use crate::measure::{Fixed, Interval, Measure};
+use scale::Scale;
+use serde::{Deserialize, Serialize};
+use spec::{BatchSize, LearningRate, SearchKind, Width};
+
+/// What is asked.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Request {
+    /// W.
+    pub width: Width,
+    /// Which search's law; `None` takes the batch-size search's if it has one.
+    pub search: Option<SearchKind>,
+    /// What is given already; the answer then holds the other.
+    pub fixed: Option<Fixed>,
+}
+
+/// Where W lies against the fitted widths.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reach {
+    /// Between the smallest and the largest.
+    Interpolates,
+    /// Outside them: the law was not tested there.
+    Extrapolates,
+}
+
+/// Where ε_max comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LimitSource {
+    /// The smallest ε_safe, in ε̄, of a stability study.
+    Stability,
+    /// The largest ε̄ at which at least 75 % of the runs trained: the true limit may
+    /// be higher.
+    LargestTrained,
+}
+
+/// The largest learning rate that is taken to be stable.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct RateLimit {
+    /// ε_max at W.
+    pub learning_rate: LearningRate,
+    /// ε̄_max, in 1/\[loss\].
+    pub normalized: f64,
+    /// Where it comes from.
+    pub source: LimitSource,
+}
+
+/// Whether a learning rate keeps to ε_max.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Stability {
+    /// ε ≤ ε_max.
+    Allowed,
+    /// ε > ε_max.
+    AboveLimit,
+}
+
+/// A batch size and the learning rate that reaches ḡ with it.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Pair {
+    /// B.
+    pub batch_size: BatchSize,
+    /// ε.
+    pub learning_rate: LearningRate,
+    /// ε over the interval of ḡ, or, at a fixed ε, that ε twice.
+    pub learning_rates: Interval<LearningRate>,
+    /// ḡ that the pair has; differs from the law's where B had to be rounded.
+    pub noise: f64,
+    /// Whether ε keeps to ε_max.
+    pub stability: Stability,
+}
+
+/// A value that follows from a, with the interval that follows from that of a.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Predicted {
+    /// The value.
+    pub value: f64,
+    /// From the bootstrap interval of a; the value twice if a has none.
+    pub interval: Interval<f64>,
+}
+
+/// The settings for a width.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Prediction {
+    /// W.
+    pub width: Width,
+    /// The search whose law it rests on.
+    pub search: SearchKind,
+    /// The widths of that law.
+    pub fitted: Vec<Width>,
+    /// Where W lies against them.
+    pub reach: Reach,
+    /// Whether the interval of the law's exponent holds 1.
+    pub linear: Option<bool>,
+    /// ḡ = a·W, in 1/\[loss\].
+    pub noise: Predicted,
+    /// ε_max.
+    pub limit: RateLimit,
+    /// Pairs on the law at B = 1, 2, 4, … up to N.
+    pub pairs: Vec<Pair>,
+    /// The pair at the fixed B or ε; `None` if none was fixed.
+    pub chosen: Option<Pair>,
+    /// The largest B that reaches ḡ with ε ≤ ε_max; `None` beyond the critical width.
+    pub largest_batch_size: Option<BatchSize>,
+    /// w*, the width beyond which no B ≥ 1 and ε ≤ ε_max reach ḡ.
+    pub critical_width: Predicted,
+}
+
+/// The settings for a width from the law of a study; `stability` is a stability study
+/// of the same networks, if there is one.
+pub fn predict(
+    findings: &Findings,
+    stability: Option<&Findings>,
+    request: &Request,
+) -> Result<Prediction, PredictError> {
+    let (search, law) = law_of(findings, request.search)?;
+    let scale = Scale {
+        study: &findings.study,
+        width: request.width,
+    };
+    let limit = rate_limit(findings, stability, &scale)?;
+    let noise = predicted(law, f64::from(request.width.get()));
+    let (Some(low), Some(high)) = (law.widths.first(), law.widths.last()) else {
+        return Err(PredictError::NoSearch(findings.study.name.clone()));
+    };
+    let reach = if (low..=high).contains(&&request.width) {
+        Reach::Interpolates
+    } else {
+        Reach::Extrapolates
+    };
+    let most_noise = scale.noise(limit.learning_rate.get(), 1.0);
+    let pairs = powers_of_two(findings.study.examples)
+        .map(|size| scale.pair_at_size(size, noise, limit))
+        .collect::<Result<_, _>>()?;
+    Ok(Prediction {
+        width: request.width,
+        search: search.kind,
+        fitted: law.widths.clone(),
+        reach,
+        linear: law.is_linear(),
+        noise,
+        limit,
+        pairs,
+        chosen: request
+            .fixed
+            .map(|fixed| scale.chosen(fixed, noise, limit))
+            .transpose()?,
+        largest_batch_size: scale.batch_size(most_noise / noise.value),
+        critical_width: critical_width(law, most_noise),
+    })
+}
+
+fn law_of(
+    findings: &Findings,
+    wanted: Option<SearchKind>,
+) -> Result<(&SearchFindings, &Law), PredictError> {
+    let study = || findings.study.name.clone();
+    if findings.study.batch_norm {
+        return Err(PredictError::BatchNorm(study()));
+    }
+    let candidates: Vec<&SearchFindings> = (findings.searches.iter())
+        .filter(|search| search.measure == Measure::NormalizedNoise)
+        .filter(|search| wanted.is_none_or(|kind| kind == search.kind))
+        .collect();
+    let first = candidates
+        .first()
+        .ok_or_else(|| PredictError::NoSearch(study()))?;
+    for search in &candidates {
+        if let Ok(law) = search.law.law() {
+            return Ok((search, law));
+        }
+    }
+    match first.law.law() {
+        Ok(law) => Ok((first, law)),
+        Err(reason) => Err(PredictError::NoLaw {
+            study: study(),
+            reason: reason.clone(),
+        }),
+    }
+}
+
+/// a·w with the interval of a.
+fn predicted(law: &Law, width: f64) -> Predicted {
+    let value = law.proportion.slope * width;
+    let interval = law
+        .slope_confidence
+        .map_or(Interval::between(value, value), |confidence| Interval {
+            low: confidence.interval.low * width,
+            high: confidence.interval.high * width,
+        });
+    Predicted { value, interval }
+}
+
+/// w* = ḡ_max/a; the larger a, the sooner it comes.
+fn critical_width(law: &Law, most_noise: f64) -> Predicted {
+    let slope = predicted(law, 1.0);
+    Predicted {
+        value: most_noise / slope.value,
+        interval: Interval {
+            low: most_noise / slope.interval.high,
+            high: most_noise / slope.interval.low,
+        },
+    }
+}
+
+fn rate_limit(
+    findings: &Findings,
+    stability: Option<&Findings>,
+    scale: &Scale<'_>,
+) -> Result<RateLimit, PredictError> {
+    let measured = match stability {
+        Some(other) => safe_rate(findings, other)?,
+        None => None,
+    };
+    let (normalized, source) = match measured {
+        Some(rate) => (rate, LimitSource::Stability),
+        None => (
+            largest_trained(findings)
+                .ok_or_else(|| PredictError::NoStableRate(findings.study.name.clone()))?,
+            LimitSource::LargestTrained,
+        ),
+    };
+    Ok(RateLimit {
+        learning_rate: scale.rate(normalized / scale.inverse_weight_scale())?,
+        normalized,
+        source,
+    })
+}
+
+/// The smallest ε̄_safe over the widths of a stability study of the same networks.
+fn safe_rate(findings: &Findings, other: &Findings) -> Result<Option<f64>, PredictError> {
+    let (one, two) = (&findings.study, &other.study);
+    if one.scheme != two.scheme || !one.same_networks(two) {
+        return Err(PredictError::OtherStability {
+            study: one.name.clone(),
+            stability: two.name.clone(),
+        });
+    }
+    let widths = other.stability.iter().flat_map(|found| &found.widths);
+    let safe = widths.filter_map(|found| found.failure.safe);
+    Ok(safe.map(|rate| rate.normalized.get()).reduce(f64::min))
+}
+
+/// The largest ε̄ at which at least 75 % of the recorded runs trained.
+fn largest_trained(findings: &Findings) -> Option<f64> {
+    (findings.searches.iter())
+        .flat_map(|search| &search.widths)
+        .flat_map(|found| &found.points)
+        .filter(|point| point.runs.mostly_trains())
+        .map(|point| point.normalized_learning_rate.get())
+        .reduce(f64::max)
+}
+
+fn powers_of_two(most: u32) -> impl Iterator<Item = u32> {
+    std::iter::successors(Some(1_u32), |size| size.checked_mul(2)).take_while(move |s| *s <= most)
+}

@@ -1,0 +1,295 @@
+//! Stability: how often runs fail at each learning rate, and the largest rate that
+//! still trains (section H of the paper's supplement).
+//!
+//! Two rates, each with its Wilson 95 % interval: *diverged*, the share ended by a
+//! number that is not finite, which is the paper's failure rate; and *failed*, which
+//! adds the stalled runs, because a ReLU network often dies quietly instead of
+//! overflowing. Each has its limit. From the smallest ε of the lowest rate upwards:
+//! ε_safe is the largest ε up to which that lowest rate is 0 and stays 0, and
+//! ε_half is where the rate first reaches ½, by linear interpolation in ln ε.
+//! (Starting at the lowest rate, because a very small ε can stall for want of time.)
+//! Expected: ε_half ∝ w⁰ in the NTK scheme, w⁻¹ in the standard one, ε̄ constant in both.
+
+mod onset;
+mod rate;
+
+pub use rate::Rate;
+
+use crate::law::{Datum, Power};
+use crate::measure::{Place, normalized_rate};
+use crate::observation::{Observed, Scan};
+use crate::resample::{Confidence, Random};
+use crate::sample::{Tally, trained_accuracy};
+use onset::{Crossing, Share, crossing, safe};
+use serde::{Deserialize, Serialize};
+use spec::{BatchSize, LearningRate, NormalizedLearningRate, Outcome, Setting, Width};
+
+/// One learning rate of a stability scan.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct StabilityPoint {
+    /// ε.
+    pub learning_rate: LearningRate,
+    /// ε̄.
+    pub normalized_learning_rate: NormalizedLearningRate,
+    /// How its runs ended.
+    pub runs: Tally,
+    /// Share that diverged; `None` without records.
+    pub diverged: Option<Rate>,
+    /// Share that diverged or stalled; `None` without records.
+    pub failed: Option<Rate>,
+}
+
+/// A learning rate in both units.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct RateValue {
+    /// ε.
+    pub learning_rate: LearningRate,
+    /// ε̄.
+    pub normalized: NormalizedLearningRate,
+}
+
+/// Where half of the runs fail.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "state", rename_all = "kebab-case")]
+pub enum Half {
+    /// Between two scanned rates.
+    At(RateValue),
+    /// Above the largest scanned rate.
+    AboveGrid,
+    /// Below the smallest scanned rate, or nothing is recorded.
+    BelowGrid,
+}
+
+/// The onset of failure at one width.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Limit {
+    /// ε_safe: the largest scanned ε below the first failure; `None` if the lowest
+    /// failure rate is not 0.
+    pub safe: Option<RateValue>,
+    /// ε_half.
+    pub half: Half,
+}
+
+/// Stability of one width.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct WidthStability {
+    /// w.
+    pub width: Width,
+    /// Ascending in ε.
+    pub points: Vec<StabilityPoint>,
+    /// Onset of divergence.
+    pub divergence: Limit,
+    /// Onset of failure of either kind.
+    pub failure: Limit,
+}
+
+/// ε_half ∝ w^q, over the widths at which it was found.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LimitTrend {
+    /// q for ε: 0 expected in the NTK scheme, −1 in the standard one.
+    pub exponent: f64,
+    /// Bootstrap interval of q.
+    pub exponent_confidence: Option<Confidence>,
+    /// q for ε̄: 0 expected in both.
+    pub normalized_exponent: f64,
+    /// The widths, ascending.
+    pub widths: Vec<Width>,
+}
+
+/// What a stability study found.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StabilityFindings {
+    /// B.
+    pub batch_size: BatchSize,
+    /// Ascending.
+    pub widths: Vec<WidthStability>,
+    /// How ε_half of divergence varies with the width; `None` with fewer than two widths.
+    pub divergence_trend: Option<LimitTrend>,
+    /// How ε_half of failure varies with the width; `None` with fewer than two widths.
+    pub failure_trend: Option<LimitTrend>,
+}
+
+/// Which outcomes count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Failure {
+    Diverged,
+    Any,
+}
+
+impl Failure {
+    fn rate(self, runs: Tally) -> Option<Rate> {
+        let count = match self {
+            Self::Diverged => runs.diverged,
+            Self::Any => runs.diverged + runs.stalled,
+        };
+        Rate::of(count, runs.recorded)
+    }
+
+    fn outcomes(self, observed: &Observed<'_>) -> Vec<bool> {
+        let failed = |record: &spec::Record| match (self, record.outcome) {
+            (Self::Diverged, Outcome::Stalled { .. }) => false,
+            _ => trained_accuracy(record).is_none(),
+        };
+        observed.records().map(failed).collect()
+    }
+}
+
+/// How the bootstrap of the trend is drawn.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Resampling {
+    /// Seed of the generator.
+    pub seed: u64,
+    /// How many resamples.
+    pub resamples: usize,
+    /// Share between the percentiles.
+    pub level: f64,
+}
+
+impl StabilityFindings {
+    /// The findings of the scans of a stability study; `None` without points.
+    pub fn of(setting: &Setting, scans: &[Scan<'_>], resampling: Resampling) -> Option<Self> {
+        let batch_size = scans.first()?.points.first()?.point.batch_size;
+        let widths = scans.iter().map(|scan| width_stability(setting, scan));
+        Some(Self {
+            batch_size,
+            widths: widths.collect(),
+            divergence_trend: trend(setting, scans, Failure::Diverged, resampling),
+            failure_trend: trend(setting, scans, Failure::Any, resampling),
+        })
+    }
+}
+
+fn width_stability(setting: &Setting, scan: &Scan<'_>) -> WidthStability {
+    let point = |observed: &Observed<'_>| {
+        let runs = observed.tally();
+        StabilityPoint {
+            learning_rate: observed.point.learning_rate,
+            normalized_learning_rate: normalized_rate(setting, observed.place()),
+            runs,
+            diverged: Failure::Diverged.rate(runs),
+            failed: Failure::Any.rate(runs),
+        }
+    };
+    WidthStability {
+        width: scan.width,
+        points: scan.points.iter().map(point).collect(),
+        divergence: limit(setting, scan, Failure::Diverged),
+        failure: limit(setting, scan, Failure::Any),
+    }
+}
+
+fn limit(setting: &Setting, scan: &Scan<'_>, failure: Failure) -> Limit {
+    let shares: Vec<Share> = scan
+        .points
+        .iter()
+        .filter_map(|observed| {
+            Some(Share {
+                rate: observed.point.learning_rate.get(),
+                failed: failure.rate(observed.tally())?.share,
+            })
+        })
+        .collect();
+    let value = |rate: f64| rate_value(setting, scan, rate);
+    let half = match crossing(&shares) {
+        Crossing::At(rate) => value(rate).map_or(Half::BelowGrid, Half::At),
+        Crossing::AboveGrid => Half::AboveGrid,
+        Crossing::BelowGrid => Half::BelowGrid,
+    };
+    Limit {
+        safe: safe(&shares).and_then(value),
+        half,
+    }
+}
+
+fn rate_value(setting: &Setting, scan: &Scan<'_>, rate: f64) -> Option<RateValue> {
+    let learning_rate = LearningRate::new(rate).ok()?;
+    let place = Place {
+        learning_rate,
+        ..scan.points.first()?.place()
+    };
+    Some(RateValue {
+        learning_rate,
+        normalized: normalized_rate(setting, place),
+    })
+}
+
+/// A width's scan as the bootstrap of the trend sees it.
+struct Draws {
+    width: f64,
+    rates: Vec<f64>,
+    failed: Vec<Vec<bool>>,
+    random: Random,
+}
+
+impl Draws {
+    /// ε_half of the shares as recorded, or of a resample.
+    fn half(&mut self, of: Drawn) -> Option<Datum> {
+        let random = &mut self.random;
+        let mut share = |failed: &Vec<bool>| {
+            let count = match of {
+                Drawn::Recorded => failed.iter().filter(|f| **f).count(),
+                Drawn::Resampled => (0..failed.len())
+                    .filter(|_| failed[random.index(failed.len())])
+                    .count(),
+            };
+            count as f64 / failed.len() as f64
+        };
+        let shares: Vec<Share> = (self.rates.iter().zip(&self.failed))
+            .filter(|(_, failed)| !failed.is_empty())
+            .map(|(rate, failed)| Share {
+                rate: *rate,
+                failed: share(failed),
+            })
+            .collect();
+        match crossing(&shares) {
+            Crossing::At(value) => Some(Datum {
+                width: self.width,
+                value,
+            }),
+            Crossing::AboveGrid | Crossing::BelowGrid => None,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Drawn {
+    Recorded,
+    Resampled,
+}
+
+fn trend(
+    setting: &Setting,
+    scans: &[Scan<'_>],
+    failure: Failure,
+    resampling: Resampling,
+) -> Option<LimitTrend> {
+    let draws = |scan: &Scan<'_>| Draws {
+        width: f64::from(scan.width.get()),
+        rates: (scan.points.iter())
+            .map(|p| p.point.learning_rate.get())
+            .collect(),
+        failed: scan.points.iter().map(|p| failure.outcomes(p)).collect(),
+        random: Random::stream(resampling.seed, u64::from(scan.width.get())),
+    };
+    let mut all: Vec<Draws> = scans.iter().map(draws).collect();
+    let data: Vec<Datum> = (all.iter_mut())
+        .filter_map(|scan| scan.half(Drawn::Recorded))
+        .collect();
+    let exponent = Power::fit(&data)?.exponent;
+    let resampled = (0..resampling.resamples).filter_map(|_| {
+        let halves = all.iter_mut().filter_map(|s| s.half(Drawn::Resampled));
+        Power::fit(&halves.collect::<Vec<_>>()).map(|fit| fit.exponent)
+    });
+    let exponent_confidence = Confidence::of(resampled.collect(), resampling.level);
+    let found = |width: &Width| data.iter().any(|d| d.width == f64::from(width.get()));
+    Some(LimitTrend {
+        exponent,
+        exponent_confidence,
+        // ε̄ = ε·w/σ₀² in the standard scheme, ε/σ₀² in the NTK one.
+        normalized_exponent: match setting.scheme {
+            spec::Scheme::Standard => exponent + 1.0,
+            spec::Scheme::Ntk => exponent,
+        },
+        widths: scans.iter().map(|s| s.width).filter(found).collect(),
+    })
+}

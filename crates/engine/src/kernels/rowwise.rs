@@ -1,0 +1,235 @@
+//! Passes over contiguous floats: activations, sums, transposes and the update.
+//!
+//! Plain loops that the compiler vectorizes for each instruction set; no fused
+//! multiply–add, so every instruction set gives the same bits.
+
+use super::per_isa;
+use super::simd::Simd;
+use spec::UpdateRule;
+
+per_isa!(
+    /// y = max(0, x), NaN for NaN.
+    pub fn relu(y: &mut [f32], x: &[f32]) = relu_kernel
+);
+per_isa!(
+    /// dy ← 0 where y is not above 0; NaN outputs keep their gradient.
+    pub fn relu_backward(dy: &mut [f32], y: &[f32]) = relu_backward_kernel
+);
+per_isa!(
+    /// z = x + y.
+    pub fn add(z: &mut [f32], x: &[f32], y: &[f32]) = add_kernel
+);
+per_isa!(
+    /// y ← y + x.
+    pub fn accumulate(y: &mut [f32], x: &[f32]) = accumulate_kernel
+);
+per_isa!(
+    /// y = x·mask.
+    pub fn masked(y: &mut [f32], x: &[f32], mask: &[f32]) = masked_kernel
+);
+per_isa!(
+    /// y ← y + x·mask.
+    pub fn accumulate_masked(y: &mut [f32], x: &[f32], mask: &[f32]) = accumulate_masked_kernel
+);
+per_isa!(
+    /// sums ← sums + the rows of x, each of sums.len() values.
+    pub fn add_rows(sums: &mut [f32], x: &[f32]) = add_rows_kernel
+);
+per_isa!(
+    /// y (columns × y_step) = xᵀ of x (rows × x_step), both row by row.
+    pub fn transpose(y: &mut [f32], y_step: usize, x: &[f32], x_step: usize, size: Size)
+        = transpose_kernel
+);
+per_isa!(
+    /// y (columns × y_step) ← y + xᵀ of x (rows × x_step), both row by row.
+    pub fn add_transposed(y: &mut [f32], y_step: usize, x: &[f32], x_step: usize, size: Size)
+        = add_transposed_kernel
+);
+per_isa!(
+    /// v ← m·v + g, then θ ← θ − ε(g + m·v) or θ ← θ − ε·v.
+    pub fn update(weights: &mut [f32], velocity: &mut [f32], gradient: &[f32], step: Step)
+        = update_kernel
+);
+
+/// Rows and columns of a matrix.
+#[derive(Debug, Clone, Copy)]
+pub struct Size {
+    /// Rows.
+    pub rows: usize,
+    /// Columns.
+    pub columns: usize,
+}
+
+/// One step of the descent.
+#[derive(Debug, Clone, Copy)]
+pub struct Step {
+    /// How the velocity enters.
+    pub rule: UpdateRule,
+    /// ε.
+    pub learning_rate: f32,
+    /// m.
+    pub momentum: f32,
+}
+
+#[inline(always)]
+fn relu_kernel<S: Simd>(y: &mut [f32], x: &[f32]) {
+    for (y, x) in y.iter_mut().zip(x) {
+        *y = if *x < 0.0 { 0.0 } else { *x };
+    }
+}
+
+#[inline(always)]
+fn relu_backward_kernel<S: Simd>(dy: &mut [f32], y: &[f32]) {
+    for (dy, y) in dy.iter_mut().zip(y) {
+        *dy = if *y <= 0.0 { 0.0 } else { *dy };
+    }
+}
+
+#[inline(always)]
+fn add_kernel<S: Simd>(z: &mut [f32], x: &[f32], y: &[f32]) {
+    for ((z, x), y) in z.iter_mut().zip(x).zip(y) {
+        *z = x + y;
+    }
+}
+
+#[inline(always)]
+fn accumulate_kernel<S: Simd>(y: &mut [f32], x: &[f32]) {
+    for (y, x) in y.iter_mut().zip(x) {
+        *y += x;
+    }
+}
+
+#[inline(always)]
+fn masked_kernel<S: Simd>(y: &mut [f32], x: &[f32], mask: &[f32]) {
+    for ((y, x), mask) in y.iter_mut().zip(x).zip(mask) {
+        *y = x * mask;
+    }
+}
+
+#[inline(always)]
+fn accumulate_masked_kernel<S: Simd>(y: &mut [f32], x: &[f32], mask: &[f32]) {
+    for ((y, x), mask) in y.iter_mut().zip(x).zip(mask) {
+        *y += x * mask;
+    }
+}
+
+#[inline(always)]
+fn add_rows_kernel<S: Simd>(sums: &mut [f32], x: &[f32]) {
+    for row in x.chunks_exact(sums.len()) {
+        for (sum, x) in sums.iter_mut().zip(row) {
+            *sum += x;
+        }
+    }
+}
+
+#[inline(always)]
+fn transpose_kernel<S: Simd>(y: &mut [f32], y_step: usize, x: &[f32], x_step: usize, size: Size) {
+    in_blocks(size, |r, c| y[c * y_step + r] = x[r * x_step + c]);
+}
+
+#[inline(always)]
+fn add_transposed_kernel<S: Simd>(
+    y: &mut [f32],
+    y_step: usize,
+    x: &[f32],
+    x_step: usize,
+    size: Size,
+) {
+    in_blocks(size, |r, c| y[c * y_step + r] += x[r * x_step + c]);
+}
+
+/// Visits a matrix in blocks, so that rows and columns both stay within a few cache lines.
+#[inline(always)]
+fn in_blocks(size: Size, mut visit: impl FnMut(usize, usize)) {
+    const BLOCK: usize = 8;
+    for row in (0..size.rows).step_by(BLOCK) {
+        for column in (0..size.columns).step_by(BLOCK) {
+            for c in column..(column + BLOCK).min(size.columns) {
+                for r in row..(row + BLOCK).min(size.rows) {
+                    visit(r, c);
+                }
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn update_kernel<S: Simd>(weights: &mut [f32], velocity: &mut [f32], gradient: &[f32], step: Step) {
+    let Step {
+        rule,
+        learning_rate,
+        momentum,
+    } = step;
+    let all = weights.iter_mut().zip(velocity).zip(gradient);
+    match rule {
+        UpdateRule::Nesterov => all.for_each(|((w, v), g)| {
+            *v = momentum * *v + g;
+            *w -= learning_rate * (g + momentum * *v);
+        }),
+        UpdateRule::HeavyBall => all.for_each(|((w, v), g)| {
+            *v = momentum * *v + g;
+            *w -= learning_rate * *v;
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernels::Isa;
+
+    #[test]
+    fn updates_by_hand() {
+        let step = Step {
+            rule: UpdateRule::Nesterov,
+            learning_rate: 0.1,
+            momentum: 0.5,
+        };
+        for isa in Isa::available() {
+            // v = 0.5·2 + 1 = 2; θ = 1 − 0.1·(1 + 0.5·2) = 0.8.
+            let (mut w, mut v) = ([1.0], [2.0]);
+            update(isa, &mut w, &mut v, &[1.0], step);
+            assert_eq!((w, v), ([0.8], [2.0]));
+            // Heavy ball: θ = 1 − 0.1·2 = 0.8 from v = 2 as well, but from v = 4: v = 3, θ = 0.7.
+            let (mut w, mut v) = ([1.0], [4.0]);
+            let step = Step {
+                rule: UpdateRule::HeavyBall,
+                ..step
+            };
+            update(isa, &mut w, &mut v, &[1.0], step);
+            assert_eq!((w, v), ([0.7], [3.0]));
+        }
+    }
+
+    #[test]
+    fn relu_lets_nan_through() {
+        for isa in Isa::available() {
+            let mut y = [0.0; 3];
+            relu(isa, &mut y, &[-1.0, f32::NAN, 2.0]);
+            assert!(y[0] == 0.0 && y[1].is_nan() && y[2] == 2.0);
+        }
+    }
+
+    #[test]
+    fn transposes_odd_sizes() {
+        for isa in Isa::available() {
+            for (rows, columns) in [(1, 1), (3, 17), (8, 8), (19, 5)] {
+                let x: Vec<f32> = (0..rows * (columns + 2)).map(|i| i as f32).collect();
+                let mut y = vec![-1.0; columns * (rows + 1)];
+                transpose(
+                    isa,
+                    &mut y,
+                    rows + 1,
+                    &x,
+                    columns + 2,
+                    Size { rows, columns },
+                );
+                for r in 0..rows {
+                    for c in 0..columns {
+                        assert_eq!(y[c * (rows + 1) + r], x[r * (columns + 2) + c]);
+                    }
+                }
+            }
+        }
+    }
+}

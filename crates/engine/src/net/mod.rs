@@ -1,0 +1,20 @@
+//! Networks made ready to train: a [`spec::Network`] compiled into operations
+//! over planes of activations, each with its forward and backward side by side.
+//!
+//! There is no general autodiff. The operations are few, so sizes, memory and
+//! the order of everything are known when a program is compiled, and a step
+//! allocates nothing.
+
+mod affine;
+mod elementwise;
+mod norm;
+mod plane;
+mod pool;
+mod program;
+mod weights;
+mod workspace;
+
+pub use plane::Plane;
+pub use program::{Program, Statistic};
+pub use weights::{Place, Weights};
+pub use workspace::{Mode, Model, Use, Workspace};

@@ -1,0 +1,272 @@
+//! Batch normalization: y = γ·(x − μ)/√(σ² + ϵ) + β per channel (Ioffe & Szegedy, 2015).
+//!
+//! Training uses the batch's mean and variance and keeps running ones for
+//! evaluation: r ← 0.9·r + 0.1·(batch), the variance there with n − 1 as PyTorch has it.
+//! Sums run within a row of pixels in single precision and over rows in double.
+
+use super::plane::Plane;
+use crate::kernels::per_isa;
+use crate::kernels::simd::Simd;
+use crate::kernels::{Isa, rowwise};
+
+const EPSILON: f64 = 1e-5;
+const MOMENTUM: f64 = 0.9;
+
+/// A batch norm, compiled.
+#[derive(Debug)]
+pub struct Norm {
+    pub(super) input: Plane,
+    pub(super) output: Plane,
+    /// Whether max(0, y) follows.
+    pub relu: bool,
+    /// Start of γ in the flat weights.
+    pub(super) scale: usize,
+    /// Start of β in the flat weights.
+    pub(super) shift: usize,
+    /// Start of the running mean in the flat statistics; the variance follows it.
+    pub(super) statistics: usize,
+}
+
+/// What the forward pass of one norm leaves for its backward pass, and room to work in.
+#[derive(Debug, Clone)]
+pub struct NormState {
+    mean: Vec<f32>,
+    /// 1/√(σ² + ϵ).
+    inverse: Vec<f32>,
+    totals: [Vec<f64>; 2],
+    /// Per-channel values of one row of pixels.
+    partial: [Vec<f32>; 2],
+    /// Factor and offset per channel.
+    line: [Vec<f32>; 3],
+}
+
+impl NormState {
+    /// Room for so many channels.
+    pub fn new(channels: usize) -> Self {
+        let floats = || vec![0.0; channels];
+        Self {
+            mean: floats(),
+            inverse: floats(),
+            totals: [vec![0.0; channels], vec![0.0; channels]],
+            partial: [floats(), floats()],
+            line: [floats(), floats(), floats()],
+        }
+    }
+}
+
+impl Norm {
+    fn channels(&self) -> usize {
+        self.input.shape.channels
+    }
+
+    /// y from x with the statistics of the batch, which also move the running ones.
+    pub fn forward_training(
+        &self,
+        isa: Isa,
+        y: &mut [f32],
+        x: &[f32],
+        weights: &[f32],
+        statistics: &mut [f32],
+        state: &mut NormState,
+        n: usize,
+    ) {
+        let count = (n * self.input.shape.height * self.input.shape.width) as f64;
+        let [total, squares] = &mut state.totals;
+        let [sum, sum2] = &mut state.partial;
+        total.fill(0.0);
+        for row in self.input.rows(n) {
+            sum.fill(0.0);
+            rowwise::add_rows(isa, sum, &x[row]);
+            add_to(total, sum);
+        }
+        for (mean, total) in state.mean.iter_mut().zip(total) {
+            *mean = (*total / count) as f32;
+        }
+        squares.fill(0.0);
+        for row in self.input.rows(n) {
+            sum2.fill(0.0);
+            add_deviations(isa, sum2, &x[row], &state.mean);
+            add_to(squares, sum2);
+        }
+        let running = &mut statistics[self.statistics..][..2 * self.channels()];
+        let (running_mean, running_variance) = running.split_at_mut(self.channels());
+        for c in 0..self.channels() {
+            state.inverse[c] = (1.0 / (squares[c] / count + EPSILON).sqrt()) as f32;
+            let unbiased = squares[c] / (count - 1.0).max(1.0);
+            blend(&mut running_mean[c], f64::from(state.mean[c]));
+            blend(&mut running_variance[c], unbiased);
+        }
+        self.apply(isa, y, x, weights, state, n);
+    }
+
+    /// y from x with the running statistics.
+    pub fn forward_evaluation(
+        &self,
+        isa: Isa,
+        y: &mut [f32],
+        x: &[f32],
+        weights: &[f32],
+        statistics: &[f32],
+        state: &mut NormState,
+        n: usize,
+    ) {
+        let running = &statistics[self.statistics..][..2 * self.channels()];
+        let (mean, variance) = running.split_at(self.channels());
+        state.mean.copy_from_slice(mean);
+        for (inverse, variance) in state.inverse.iter_mut().zip(variance) {
+            *inverse = (1.0 / (f64::from(*variance) + EPSILON).sqrt()) as f32;
+        }
+        self.apply(isa, y, x, weights, state, n);
+    }
+
+    /// y = x·(γ·inverse) + (β − μ·γ·inverse), then the activation.
+    fn apply(
+        &self,
+        isa: Isa,
+        y: &mut [f32],
+        x: &[f32],
+        weights: &[f32],
+        state: &mut NormState,
+        n: usize,
+    ) {
+        let [factor, offset, _] = &mut state.line;
+        for c in 0..self.channels() {
+            factor[c] = weights[self.scale + c] * state.inverse[c];
+            offset[c] = weights[self.shift + c] - state.mean[c] * factor[c];
+        }
+        for (to, from) in self.output.rows(n).zip(self.input.rows(n)) {
+            line(isa, &mut y[to], &x[from], factor, offset, self.relu);
+        }
+    }
+
+    /// Gradients of γ and β, and dx ← dx + ∂loss/∂x.
+    ///
+    /// With x̂ the normalized input and means over the batch:
+    /// dγ = Σ dy·x̂, dβ = Σ dy, dx = γ·inverse·(dy − mean(dy) − x̂·mean(dy·x̂)).
+    pub fn backward(
+        &self,
+        isa: Isa,
+        pass: NormPass<'_>,
+        gradients: &mut [f32],
+        weights: &[f32],
+        state: &mut NormState,
+        n: usize,
+    ) {
+        let NormPass { dx, dy, y, x } = pass;
+        if self.relu {
+            for row in self.output.rows(n) {
+                rowwise::relu_backward(isa, &mut dy[row.clone()], &y[row]);
+            }
+        }
+        let count = (n * self.input.shape.height * self.input.shape.width) as f64;
+        let [shift_total, scale_total] = &mut state.totals;
+        let [shift_sum, scale_sum] = &mut state.partial;
+        shift_total.fill(0.0);
+        scale_total.fill(0.0);
+        for (to, from) in self.output.rows(n).zip(self.input.rows(n)) {
+            shift_sum.fill(0.0);
+            scale_sum.fill(0.0);
+            rowwise::add_rows(isa, shift_sum, &dy[to.clone()]);
+            add_products(isa, scale_sum, &dy[to], &x[from], &state.mean);
+            add_to(shift_total, shift_sum);
+            add_to(scale_total, scale_sum);
+        }
+        let [of_dy, of_x, constant] = &mut state.line;
+        for c in 0..self.channels() {
+            let inverse = f64::from(state.inverse[c]);
+            let (d_shift, d_scale) = (shift_total[c], scale_total[c] * inverse);
+            gradients[self.shift + c] = d_shift as f32;
+            gradients[self.scale + c] = d_scale as f32;
+            // dx = of_dy·dy + of_x·x + constant, collected from the formula above.
+            let front = f64::from(weights[self.scale + c]) * inverse;
+            let slope = -front * inverse * d_scale / count;
+            of_dy[c] = front as f32;
+            of_x[c] = slope as f32;
+            constant[c] = (-front * d_shift / count - slope * f64::from(state.mean[c])) as f32;
+        }
+        let Some(dx) = dx else { return };
+        for (to, from) in self.output.rows(n).zip(self.input.rows(n)) {
+            add_input_gradient(isa, &mut dx[from.clone()], &dy[to], &x[from], &state.line);
+        }
+    }
+}
+
+/// The activations and gradients around a norm.
+pub struct NormPass<'a> {
+    /// ∂loss/∂x, added to; absent where nobody needs it.
+    pub dx: Option<&'a mut [f32]>,
+    /// ∂loss/∂y; the activation's part is taken in place.
+    pub dy: &'a mut [f32],
+    /// Output of the forward pass.
+    pub y: &'a [f32],
+    /// Its input.
+    pub x: &'a [f32],
+}
+
+fn blend(running: &mut f32, batch: f64) {
+    *running = (MOMENTUM * f64::from(*running) + (1.0 - MOMENTUM) * batch) as f32;
+}
+
+fn add_to(totals: &mut [f64], sums: &[f32]) {
+    for (total, sum) in totals.iter_mut().zip(sums) {
+        *total += f64::from(*sum);
+    }
+}
+
+per_isa!(fn add_deviations(sums: &mut [f32], x: &[f32], mean: &[f32]) = add_deviations_kernel);
+per_isa!(
+    fn add_products(sums: &mut [f32], dy: &[f32], x: &[f32], mean: &[f32]) = add_products_kernel
+);
+per_isa!(
+    fn line(y: &mut [f32], x: &[f32], factor: &[f32], offset: &[f32], relu: bool) = line_kernel
+);
+per_isa!(
+    fn add_input_gradient(dx: &mut [f32], dy: &[f32], x: &[f32], line: &[Vec<f32>; 3])
+        = add_input_gradient_kernel
+);
+
+/// sums ← sums + (x − mean)² over pixels.
+#[inline(always)]
+fn add_deviations_kernel<S: Simd>(sums: &mut [f32], x: &[f32], mean: &[f32]) {
+    for pixel in x.chunks_exact(sums.len()) {
+        for ((sum, x), mean) in sums.iter_mut().zip(pixel).zip(mean) {
+            *sum += (x - mean) * (x - mean);
+        }
+    }
+}
+
+/// sums ← sums + dy·(x − mean) over pixels.
+#[inline(always)]
+fn add_products_kernel<S: Simd>(sums: &mut [f32], dy: &[f32], x: &[f32], mean: &[f32]) {
+    let channels = sums.len();
+    for (dy, x) in dy.chunks_exact(channels).zip(x.chunks_exact(channels)) {
+        for (((sum, dy), x), mean) in sums.iter_mut().zip(dy).zip(x).zip(mean) {
+            *sum += dy * (x - mean);
+        }
+    }
+}
+
+/// y = factor·x + offset, then max(0, y) if `relu`, over pixels.
+#[inline(always)]
+fn line_kernel<S: Simd>(y: &mut [f32], x: &[f32], factor: &[f32], offset: &[f32], relu: bool) {
+    let channels = factor.len();
+    for (y, x) in y.chunks_exact_mut(channels).zip(x.chunks_exact(channels)) {
+        for (((y, x), factor), offset) in y.iter_mut().zip(x).zip(factor).zip(offset) {
+            let z = factor * x + offset;
+            *y = if relu && z < 0.0 { 0.0 } else { z };
+        }
+    }
+}
+
+/// dx ← dx + of_dy·dy + of_x·x + constant over pixels.
+#[inline(always)]
+fn add_input_gradient_kernel<S: Simd>(dx: &mut [f32], dy: &[f32], x: &[f32], line: &[Vec<f32>; 3]) {
+    let [of_dy, of_x, constant] = line;
+    let channels = constant.len();
+    let pixels = dx.chunks_exact_mut(channels).zip(dy.chunks_exact(channels));
+    for ((dx, dy), x) in pixels.zip(x.chunks_exact(channels)) {
+        for c in 0..channels {
+            dx[c] += of_dy[c] * dy[c] + of_x[c] * x[c] + constant[c];
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! The memory that a program works in, and its forward and backward passes.
+
+use super::norm::{NormPass, NormState};
+use super::program::{Node, Op, Program};
+use crate::buffer::Buffer;
+use crate::kernels::Isa;
+use std::mem::take;
+
+/// Two buffers that operations use in turn.
+#[derive(Clone)]
+pub struct Scratch(pub(super) [Buffer; 2]);
+
+/// What an operation remembers from its forward to its backward pass.
+#[derive(Clone)]
+enum State {
+    None,
+    Norm(NormState),
+    Choices(Vec<u16>),
+    Mask(Vec<f32>),
+}
+
+/// The values of one network.
+#[derive(Clone)]
+pub struct Model {
+    /// Learned values, laid out by [`super::Weights`].
+    pub weights: Buffer,
+    /// Running means and variances of the norms.
+    pub statistics: Vec<f32>,
+}
+
+/// What a forward pass is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// Statistics of the batch, dropout of this run's step.
+    Training {
+        /// The run's seed.
+        seed: u64,
+        /// The step, from 0.
+        step: u64,
+    },
+    /// Running statistics, no dropout.
+    Evaluation,
+}
+
+/// What a workspace is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Use {
+    /// Forward and backward.
+    Training,
+    /// Forward alone.
+    Evaluation,
+}
+
+/// Activations, gradients and notes of one batch. Made once; a pass allocates nothing.
+#[derive(Clone)]
+pub struct Workspace {
+    isa: Isa,
+    values: Vec<Buffer>,
+    gradients: Vec<Buffer>,
+    states: Vec<State>,
+    scratch: Scratch,
+}
+
+impl Workspace {
+    /// Memory for a program.
+    pub fn new(program: &Program, isa: Isa, purpose: Use) -> Self {
+        let batch = program.batch();
+        let planes = |wanted: &dyn Fn(usize) -> bool| -> Vec<Buffer> {
+            let one = |at: usize| match wanted(at) {
+                true => Buffer::zeros(program.planes[at].image() * batch),
+                false => Buffer::default(),
+            };
+            (0..program.planes.len()).map(one).collect()
+        };
+        let training = purpose == Use::Training;
+        let state = |node: &Node| match &node.op {
+            Op::Norm(norm) => State::Norm(NormState::new(norm.input.shape.channels)),
+            Op::Pool(pool) => State::Choices(vec![0; pool.choices(batch)]),
+            Op::Dropout(dropout) if training => {
+                State::Mask(vec![0.0; batch * dropout.input.shape.size()])
+            }
+            _ => State::None,
+        };
+        let scratch = program
+            .scratch
+            .map(|len| Buffer::zeros(if training { len } else { 0 }));
+        Self {
+            isa,
+            values: planes(&|_| true),
+            gradients: planes(&|at| training && program.learned[at]),
+            states: program.nodes.iter().map(state).collect(),
+            scratch: Scratch(scratch),
+        }
+    }
+
+    /// Bytes that a workspace of this program takes, nearly.
+    pub fn bytes(program: &Program, purpose: Use) -> usize {
+        let planes = program.plane_floats();
+        4 * match purpose {
+            Use::Training => 2 * planes + program.scratch.iter().sum::<usize>(),
+            Use::Evaluation => planes,
+        }
+    }
+
+    /// Where inputs are put, laid out as the program's input plane.
+    pub fn input(&mut self) -> &mut [f32] {
+        self.values[0].get_mut()
+    }
+
+    /// The inputs of the last pass.
+    pub fn input_values(&self) -> &[f32] {
+        self.values[0].get()
+    }
+
+    /// Outputs of the last forward pass, (n, classes) row by row.
+    pub fn logits(&self) -> &[f32] {
+        self.values[self.values.len() - 1].get()
+    }
+
+    /// The outputs and where their gradient goes.
+    pub fn logits_and_gradient(&mut self) -> (&[f32], &mut [f32]) {
+        let last = self.values.len() - 1;
+        (self.values[last].get(), self.gradients[last].get_mut())
+    }
+
+    /// The dropout masks of the last training pass, in the order of their layers.
+    pub fn masks(&self) -> impl Iterator<Item = &[f32]> {
+        self.states.iter().filter_map(|state| match state {
+            State::Mask(mask) => Some(mask.as_slice()),
+            _ => None,
+        })
+    }
+
+    /// From inputs to logits, for the first `n` examples.
+    pub fn forward(&mut self, program: &Program, model: &mut Model, mode: Mode, n: usize) {
+        for (node, state) in program.nodes.iter().zip(&mut self.states) {
+            let mut output = take(&mut self.values[node.output]);
+            let y = output.get_mut();
+            let x = self.values[node.inputs[0]].with_spare();
+            let weights = model.weights.with_spare();
+            match (&node.op, state) {
+                (Op::Affine(op), _) => op.forward(self.isa, y, x, weights, n),
+                (Op::Norm(op), State::Norm(state)) => match mode {
+                    Mode::Training { .. } => {
+                        let running = &mut model.statistics;
+                        op.forward_training(self.isa, y, x, weights, running, state, n);
+                    }
+                    Mode::Evaluation => {
+                        let running = &model.statistics;
+                        op.forward_evaluation(self.isa, y, x, weights, running, state, n);
+                    }
+                },
+                (Op::Relu(op), _) => op.forward(self.isa, y, x, n),
+                (Op::Pool(op), State::Choices(choices)) => op.forward(y, x, choices, n),
+                (Op::Dropout(op), state) => match (mode, state) {
+                    (Mode::Training { seed, step }, State::Mask(mask)) => {
+                        op.draw(mask, seed, step, n);
+                        op.forward(self.isa, y, x, mask, n);
+                    }
+                    _ => op.forward_evaluation(y, x, n),
+                },
+                (Op::Add(op), _) => {
+                    let other = self.values[node.inputs[1]].with_spare();
+                    op.forward(self.isa, y, x, other, n);
+                }
+                (Op::Norm(_) | Op::Pool(_), _) => unreachable!("made together with its state"),
+            }
+            self.values[node.output] = output;
+        }
+    }
+
+    /// Clears all gradients of activations; the loss then writes that of the logits.
+    pub fn clear_gradients(&mut self) {
+        for gradient in &mut self.gradients {
+            gradient.get_mut().fill(0.0);
+        }
+    }
+
+    /// From the gradient of the logits to those of all learned values.
+    pub fn backward(&mut self, program: &Program, model: &Model, gradients: &mut Buffer, n: usize) {
+        for (at, node) in program.nodes.iter().enumerate().rev() {
+            if program.learned[node.output] {
+                let mut dy = take(&mut self.gradients[node.output]);
+                for which in 0..node.inputs.len() {
+                    let input = node.inputs[which];
+                    let mut dx = take(&mut self.gradients[input]);
+                    let pass = Pass {
+                        program,
+                        at,
+                        which,
+                        model,
+                        n,
+                    };
+                    let wanted = program.learned[input].then_some(&mut dx);
+                    self.node_backward(pass, wanted, &mut dy, gradients);
+                    self.gradients[input] = dx;
+                }
+                self.gradients[node.output] = dy;
+            }
+        }
+    }
+
+    /// Backward of one operation towards one of its inputs.
+    fn node_backward(
+        &mut self,
+        pass: Pass<'_>,
+        dx: Option<&mut Buffer>,
+        dy: &mut Buffer,
+        gradients: &mut Buffer,
+    ) {
+        let Pass {
+            program,
+            at,
+            which,
+            model,
+            n,
+        } = pass;
+        let node = &program.nodes[at];
+        let isa = self.isa;
+        let x = self.values[node.inputs[which]].with_spare();
+        let y = self.values[node.output].with_spare();
+        let weights = model.weights.with_spare();
+        match (&node.op, &mut self.states[at], dx) {
+            (Op::Affine(op), _, dx) => {
+                op.activation_backward(isa, dy.get_mut(), y, n);
+                if let Some(dx) = dx {
+                    let dx = dx.get_mut();
+                    op.data_backward(isa, dx, dy.with_spare(), weights, &mut self.scratch, n);
+                }
+                op.weight_backward(isa, gradients.get_mut(), dy.with_spare(), x, n);
+            }
+            (Op::Norm(op), State::Norm(state), dx) => {
+                let pass = NormPass {
+                    dx: dx.map(Buffer::get_mut),
+                    dy: dy.get_mut(),
+                    y,
+                    x,
+                };
+                op.backward(isa, pass, gradients.get_mut(), weights, state, n);
+            }
+            (Op::Relu(op), _, Some(dx)) => op.backward(isa, dx.get_mut(), dy.get_mut(), y, n),
+            (Op::Pool(op), State::Choices(choices), Some(dx)) => {
+                op.backward(dx.get_mut(), dy.get(), choices, n);
+            }
+            (Op::Dropout(op), State::Mask(mask), Some(dx)) => {
+                op.backward(isa, dx.get_mut(), dy.get(), mask, n);
+            }
+            (Op::Add(op), _, Some(dx)) => op.backward(isa, which, dx.get_mut(), dy.get(), n),
+            _ => {}
+        }
+    }
+}
+
+/// Which backward step is taken.
+#[derive(Clone, Copy)]
+struct Pass<'a> {
+    program: &'a Program,
+    at: usize,
+    which: usize,
+    model: &'a Model,
+    n: usize,
+}

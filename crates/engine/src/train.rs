@@ -1,0 +1,367 @@
+//! Training one run on the CPU: a state that advances step by step, can be
+//! saved and brought back at any step, and ends in a record.
+
+use crate::batch::{Gather, Order, draw_change};
+use crate::buffer::Buffer;
+use crate::data::{Dataset, Examples};
+use crate::kernels::rowwise::{self, Step};
+use crate::kernels::{Isa, softmax};
+use crate::net::{Mode, Model, Program, Use, Workspace};
+use spec::{Augmentation, CurvePoint, FamilyError, Network, Outcome, Record, Run};
+use std::time::{Duration, Instant};
+
+/// Examples that an evaluation pushes through the network at a time.
+const EVALUATION_BATCH: usize = 128;
+
+/// Why a run cannot be trained.
+#[derive(Debug, thiserror::Error)]
+pub enum TrainError {
+    /// The family has no such network.
+    #[error(transparent)]
+    Family(#[from] FamilyError),
+    /// A batch needs more examples than there are.
+    #[error("batch size {batch} exceeds the {examples} training examples; give a smaller one")]
+    BatchTooLarge {
+        /// B.
+        batch: u32,
+        /// N.
+        examples: usize,
+    },
+    /// The data are not those that the run was planned for.
+    #[error("the run was planned for examples of {planned} values, the data have {found}")]
+    OtherData {
+        /// Values of an example in the plan.
+        planned: usize,
+        /// Values of an example in the data.
+        found: usize,
+    },
+}
+
+/// Where a run stands.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Status {
+    /// It has steps left.
+    Running,
+    /// It has ended so.
+    Ended(Outcome),
+}
+
+/// The programs of a network at one batch size: runs that share them are a cohort.
+#[derive(Debug)]
+pub struct Compiled {
+    network: Network,
+    train: Program,
+    evaluate: Program,
+}
+
+impl Compiled {
+    /// Compiles what a run needs.
+    pub fn new(run: &Run) -> Result<Self, TrainError> {
+        let network = run.network()?;
+        let program = |batch| Program::compile(&network, run.setting.scheme, batch);
+        Ok(Self {
+            train: program(run.batch_size.get() as usize),
+            evaluate: program(EVALUATION_BATCH),
+            network,
+        })
+    }
+
+    /// The network.
+    pub fn network(&self) -> &Network {
+        &self.network
+    }
+
+    /// The training program.
+    pub fn program(&self) -> &Program {
+        &self.train
+    }
+
+    /// Bytes that one run takes while it trains, without the data.
+    pub fn bytes_per_run(&self) -> usize {
+        // Weights, velocity, gradient.
+        3 * 4 * self.train.weights().len()
+            + Workspace::bytes(&self.train, Use::Training)
+            + Workspace::bytes(&self.evaluate, Use::Evaluation)
+    }
+}
+
+/// A run in training.
+pub struct Training<'a> {
+    run: &'a Run,
+    data: &'a Dataset,
+    programs: &'a Compiled,
+    isa: Isa,
+    model: Model,
+    velocity: Buffer,
+    gradients: Buffer,
+    workspace: Workspace,
+    evaluation: Workspace,
+    order: Order,
+    indices: Vec<u32>,
+    labels: Vec<u16>,
+    schedule: Vec<u64>,
+    progress: Progress,
+}
+
+/// What has happened so far: with the values of the model, all that a resumed run needs.
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct Progress {
+    /// Steps taken.
+    pub step: u64,
+    /// Evaluations so far.
+    pub curve: Vec<CurvePoint>,
+    /// Sum of the losses since the last evaluation.
+    pub loss_sum: f64,
+    /// Steps since the last evaluation.
+    pub loss_count: u64,
+    /// Time spent so far.
+    pub spent: Duration,
+}
+
+impl<'a> Training<'a> {
+    /// A run before its first step.
+    pub fn new(
+        run: &'a Run,
+        data: &'a Dataset,
+        programs: &'a Compiled,
+        isa: Isa,
+    ) -> Result<Self, TrainError> {
+        let (batch, examples) = (run.batch_size.get(), data.train.labels.len());
+        if batch as usize > examples {
+            return Err(TrainError::BatchTooLarge { batch, examples });
+        }
+        let (planned, found) = (programs.network.input.size(), data.shape.size());
+        if planned != found {
+            return Err(TrainError::OtherData { planned, found });
+        }
+        let Compiled {
+            train, evaluate, ..
+        } = programs;
+        let weights =
+            train
+                .weights()
+                .initial(run.setting.scheme, run.setting.weight_scale, run.seed);
+        Ok(Self {
+            run,
+            data,
+            programs,
+            isa,
+            velocity: Buffer::zeros(weights.len()),
+            gradients: Buffer::zeros(weights.len()),
+            model: Model {
+                weights,
+                statistics: train.initial_statistics(),
+            },
+            workspace: Workspace::new(train, isa, Use::Training),
+            evaluation: Workspace::new(evaluate, isa, Use::Evaluation),
+            order: Order::new(run.seed, examples as u32, batch),
+            indices: vec![0; batch as usize],
+            labels: vec![0; batch as usize],
+            schedule: run.setting.evaluation.schedule(run.steps),
+            progress: Progress {
+                step: 0,
+                curve: Vec::new(),
+                loss_sum: 0.0,
+                loss_count: 0,
+                spent: Duration::ZERO,
+            },
+        })
+    }
+
+    /// What has happened so far.
+    pub fn progress(&self) -> &Progress {
+        &self.progress
+    }
+
+    /// The values of the network.
+    pub fn model(&self) -> &Model {
+        &self.model
+    }
+
+    /// Replaces the values of the network.
+    pub fn set_model(&mut self, model: Model) {
+        self.model = model;
+    }
+
+    /// The velocity of the descent, laid out as the weights.
+    pub fn velocity(&self) -> &Buffer {
+        &self.velocity
+    }
+
+    /// Gradient of the last step, laid out as the weights.
+    pub fn gradients(&self) -> &Buffer {
+        &self.gradients
+    }
+
+    /// The activations of the last step.
+    pub fn workspace(&self) -> &Workspace {
+        &self.workspace
+    }
+
+    /// Labels of the last step's batch.
+    pub fn labels(&self) -> &[u16] {
+        &self.labels
+    }
+
+    /// Goes on from a saved state.
+    pub fn restore(&mut self, model: Model, velocity: Buffer, progress: Progress) {
+        self.model = model;
+        self.velocity = velocity;
+        self.progress = progress;
+    }
+
+    /// One step of the descent; its loss, before the update.
+    pub fn step(&mut self) -> f64 {
+        let mut indices = std::mem::take(&mut self.indices);
+        self.order.batch(self.progress.step, &mut indices);
+        self.load(&indices);
+        self.indices = indices;
+        let loss = self.descend();
+        self.progress.step += 1;
+        self.progress.loss_sum += loss;
+        self.progress.loss_count += 1;
+        loss
+    }
+
+    /// Puts the batch of these examples into the workspace.
+    fn load(&mut self, indices: &[u32]) {
+        let gather = Gather::new(self.isa, self.programs.train.input(), self.data);
+        let rule = self.run.setting.regularizers.augmentation;
+        let inputs = self.workspace.input();
+        for (place, index) in indices.iter().enumerate() {
+            let index = *index as usize;
+            self.labels[place] = self.data.train.labels[index];
+            if rule == Augmentation::default() {
+                gather.put(inputs, place, &self.data.train, index);
+            } else {
+                let change = draw_change(rule, self.run.seed, self.progress.step, place);
+                gather.put_changed(inputs, place, &self.data.train, index, change);
+            }
+        }
+    }
+
+    /// Forward, backward and update on the batch in the workspace; its loss.
+    fn descend(&mut self) -> f64 {
+        let (program, n) = (&self.programs.train, self.labels.len());
+        let mode = Mode::Training {
+            seed: self.run.seed,
+            step: self.progress.step,
+        };
+        self.workspace.forward(program, &mut self.model, mode, n);
+        self.workspace.clear_gradients();
+        let (logits, gradient) = self.workspace.logits_and_gradient();
+        let smoothing = self.run.setting.regularizers.label_smoothing as f32;
+        let loss =
+            softmax::cross_entropy(gradient, logits, &self.labels, program.classes(), smoothing);
+        self.workspace
+            .backward(program, &self.model, &mut self.gradients, n);
+        let optimizer = self.run.setting.optimizer;
+        let step = Step {
+            rule: optimizer.rule,
+            learning_rate: self.run.learning_rate.get() as f32,
+            momentum: optimizer.momentum.get() as f32,
+        };
+        let (weights, velocity) = (self.model.weights.get_mut(), self.velocity.get_mut());
+        rowwise::update(self.isa, weights, velocity, self.gradients.get(), step);
+        loss
+    }
+
+    /// Takes up to `steps` steps, with the evaluations that fall due.
+    pub fn advance(&mut self, steps: u64) -> Status {
+        let start = Instant::now();
+        let status = self.advance_until(self.progress.step.saturating_add(steps));
+        self.progress.spent += start.elapsed();
+        status
+    }
+
+    fn advance_until(&mut self, end: u64) -> Status {
+        let end = end.min(self.run.steps);
+        while self.progress.step < end {
+            if !self.step().is_finite() {
+                return Status::Ended(Outcome::Diverged {
+                    step: self.progress.step,
+                });
+            }
+            if self.schedule.binary_search(&self.progress.step).is_ok()
+                && let Some(outcome) = self.look()
+            {
+                return Status::Ended(outcome);
+            }
+        }
+        Status::Running
+    }
+
+    /// Evaluates, and judges whether the run ends here.
+    fn look(&mut self) -> Option<Outcome> {
+        let (step, total) = (self.progress.step, self.run.steps);
+        let weights = self.model.weights.get();
+        let finite = weights
+            .iter()
+            .chain(&self.model.statistics)
+            .all(|value| value.is_finite());
+        if !finite {
+            return Some(Outcome::Diverged { step });
+        }
+        let data = self.data;
+        let test_accuracy = self.accuracy(&data.test);
+        let validation_accuracy = self.accuracy(&data.validation);
+        let training_loss = self.progress.loss_sum / self.progress.loss_count as f64;
+        let point = CurvePoint {
+            step,
+            training_loss,
+            test_accuracy,
+            validation_accuracy,
+        };
+        self.progress.curve.push(point);
+        (self.progress.loss_sum, self.progress.loss_count) = (0.0, 0);
+        let rule = self.run.setting.evaluation;
+        if rule.stalls(step, total, test_accuracy) {
+            return Some(Outcome::Stalled {
+                step,
+                test_accuracy,
+            });
+        }
+        (step == total).then_some(match rule.trained(test_accuracy) {
+            true => Outcome::Trained { test_accuracy },
+            false => Outcome::Stalled {
+                step,
+                test_accuracy,
+            },
+        })
+    }
+
+    /// Share of examples classified right.
+    pub fn accuracy(&mut self, examples: &Examples) -> f64 {
+        let program = &self.programs.evaluate;
+        let gather = Gather::new(self.isa, program.input(), self.data);
+        let mut correct = 0;
+        for (batch, labels) in examples.labels.chunks(EVALUATION_BATCH).enumerate() {
+            for place in 0..labels.len() {
+                let index = batch * EVALUATION_BATCH + place;
+                gather.put(self.evaluation.input(), place, examples, index);
+            }
+            self.evaluation
+                .forward(program, &mut self.model, Mode::Evaluation, labels.len());
+            correct += softmax::count_correct(self.evaluation.logits(), labels, program.classes());
+        }
+        correct as f64 / examples.labels.len().max(1) as f64
+    }
+
+    /// The record of the run after it ended.
+    pub fn record(&self, outcome: Outcome) -> Record {
+        let Progress { curve, spent, .. } = &self.progress;
+        let device = device_name(self.isa);
+        Record::new(
+            self.run,
+            outcome,
+            curve.clone(),
+            spent.as_secs_f64(),
+            device,
+        )
+    }
+}
+
+/// What records call this device.
+pub fn device_name(isa: Isa) -> String {
+    format!("cpu {isa}")
+}

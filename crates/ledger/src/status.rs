@@ -1,0 +1,116 @@
+//! The state of a ledger at a glance: for `status`, progress and the live page.
+
+use crate::claims::ClaimsView;
+use crate::error::LedgerError;
+use crate::journal::{Ledger, Warning};
+use crate::merge::Conflict;
+use spec::{Outcome, Record};
+use std::collections::BTreeMap;
+use std::time::SystemTime;
+
+/// What the ledger holds and who is at work.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Status {
+    /// How the recorded runs ended.
+    pub outcomes: OutcomeCounts,
+    /// Records that do not count because another of their run does.
+    pub duplicates: usize,
+    /// Everyone who has records or living claims, by name.
+    pub writers: Vec<WriterStatus>,
+    /// Lines that were left out.
+    pub warnings: Vec<Warning>,
+    /// Runs that gave different results where they must not: an alarm.
+    pub conflicts: Vec<Conflict>,
+}
+
+/// Recorded runs by how they ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct OutcomeCounts {
+    /// Trained.
+    pub trained: usize,
+    /// Stalled.
+    pub stalled: usize,
+    /// Diverged.
+    pub diverged: usize,
+}
+
+/// One writing process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WriterStatus {
+    /// The name of its file.
+    pub name: String,
+    /// Records it has written, duplicates included.
+    pub records: usize,
+    /// When it last recorded something or gave a sign of life.
+    pub last_activity: Option<SystemTime>,
+    /// Runs it is working on; 0 if it is done or dead.
+    pub claimed: usize,
+}
+
+impl OutcomeCounts {
+    /// Counts records.
+    pub fn of<'a>(records: impl IntoIterator<Item = &'a Record>) -> Self {
+        let mut counts = Self::default();
+        for record in records {
+            match record.outcome {
+                Outcome::Trained { .. } => counts.trained += 1,
+                Outcome::Stalled { .. } => counts.stalled += 1,
+                Outcome::Diverged { .. } => counts.diverged += 1,
+            }
+        }
+        counts
+    }
+
+    /// All recorded runs.
+    pub fn total(self) -> usize {
+        self.trained + self.stalled + self.diverged
+    }
+}
+
+impl Status {
+    /// Runs that someone is working on.
+    pub fn claimed(&self) -> usize {
+        self.writers.iter().map(|writer| writer.claimed).sum()
+    }
+}
+
+impl Ledger {
+    /// Its state, as far as it has been read; call [`refresh`](Self::refresh)
+    /// before for the latest.
+    pub fn status(&self, now: SystemTime) -> Result<Status, LedgerError> {
+        Ok(Status {
+            outcomes: OutcomeCounts::of(self.records()),
+            duplicates: self.duplicates(),
+            writers: self.writer_statuses(now)?,
+            warnings: self.warnings(),
+            conflicts: self.conflicts(),
+        })
+    }
+
+    fn writer_statuses(&self, now: SystemTime) -> Result<Vec<WriterStatus>, LedgerError> {
+        let mut statuses: BTreeMap<String, WriterStatus> = BTreeMap::new();
+        for (name, records, last_activity) in self.writers() {
+            let status = WriterStatus {
+                name: name.into(),
+                records,
+                last_activity,
+                claimed: 0,
+            };
+            statuses.insert(name.into(), status);
+        }
+        for claimant in ClaimsView::new(self.dir()).living(now)? {
+            let status = statuses
+                .entry(claimant.writer.clone())
+                .or_insert_with(|| WriterStatus {
+                    name: claimant.writer.clone(),
+                    records: 0,
+                    last_activity: None,
+                    claimed: 0,
+                });
+            let unrecorded = |run: &&_| self.get(**run).is_none();
+            status.claimed = claimant.runs.iter().filter(unrecorded).count();
+            status.last_activity = status.last_activity.max(Some(claimant.last_activity));
+        }
+        Ok(statuses.into_values().collect())
+    }
+}

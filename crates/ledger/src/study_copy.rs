@@ -1,0 +1,72 @@
+//! The study as it was run, kept beside its records: a folder explains itself,
+//! and can go on without the file it came from.
+
+use crate::disk::replace;
+use crate::error::{Action, LedgerError};
+use spec::Override;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Begins the notes on overrides. They come last, so that line numbers are
+/// those of the original.
+const MARK: &str = "# noisescale ran the text above with these overrides:";
+const NOTE: &str = "# --set ";
+
+/// A study file's text, and what was changed from outside it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StudyCopy {
+    /// The text of the study file.
+    pub text: String,
+    /// What `--set` and its kin changed, in order.
+    pub overrides: Vec<Override>,
+}
+
+impl StudyCopy {
+    /// Keeps the copy as `study.toml` in a study's folder. One that is there is
+    /// replaced whole, or left alone if it is the same.
+    pub fn write(&self, dir: &Path) -> Result<(), LedgerError> {
+        let path = path(dir);
+        let content = self.content();
+        if fs::read(&path).is_ok_and(|there| there == content.as_bytes()) {
+            return Ok(());
+        }
+        replace(&path, content.as_bytes())
+    }
+
+    /// Reads the copy in a study's folder, if there is one.
+    pub fn read(dir: &Path) -> Result<Option<Self>, LedgerError> {
+        let path = path(dir);
+        match fs::read_to_string(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            content => content
+                .map(|content| Some(Self::from_content(&content)))
+                .map_err(LedgerError::io(&path, Action::Read)),
+        }
+    }
+
+    /// The mark is always there, so that notes in a text that is itself such a
+    /// copy are not taken for notes on this one.
+    fn content(&self) -> String {
+        let mut content = format!("{}\n{MARK}\n", self.text);
+        for Override { key, value } in &self.overrides {
+            let one_line = value.replace(['\r', '\n'], " ");
+            content.push_str(&format!("{NOTE}{key}={one_line}\n"));
+        }
+        content
+    }
+
+    fn from_content(content: &str) -> Self {
+        let begin = format!("\n{MARK}\n");
+        let (text, notes) = content.rsplit_once(&begin).unwrap_or((content, ""));
+        let note = |line: &str| Override::parse(line.strip_prefix(NOTE)?);
+        Self {
+            text: text.into(),
+            overrides: notes.lines().filter_map(note).collect(),
+        }
+    }
+}
+
+fn path(dir: &Path) -> PathBuf {
+    dir.join("study.toml")
+}

@@ -1,0 +1,23 @@
+//! `noisescale trace`: the first steps of a run, for checking from outside.
+
+use crate::cli::TraceArgs;
+use crate::studies;
+use crate::train::{Length, select};
+use anyhow::Result;
+use engine::kernels::Isa;
+use engine::trace::Trace;
+
+/// Takes the steps and writes the file.
+pub fn run(args: &TraceArgs) -> Result<()> {
+    let study = studies::open(&args.run.study, &args.run.overrides)?;
+    let run = select(&study, &args.run, Length::Steps(args.steps));
+    let data = studies::data(&study)?;
+    Trace::of(&run, &data, Isa::detect())?.write(&args.out)?;
+    println!(
+        "{}: {} steps of run {}",
+        args.out.display(),
+        args.steps,
+        run.id()
+    );
+    Ok(())
+}

@@ -1,0 +1,218 @@
+//! `noisescale train`: one run of a study, or a few seeds of it.
+
+use crate::cli::{RunArgs, TrainArgs};
+use crate::studies;
+use anyhow::Result;
+use engine::cohort::Cohort;
+use engine::kernels::Isa;
+use engine::train::{Progress, device_name};
+use indicatif::{HumanCount, ProgressBar, ProgressStyle};
+use spec::time::TimeBounds;
+use spec::{Outcome, Record, Run, Study};
+use std::io::IsTerminal;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// How long a run of the command line trains.
+#[derive(Clone, Copy)]
+pub enum Length {
+    /// As the study says.
+    Study,
+    /// So many epochs.
+    Epochs(f64),
+    /// So many steps.
+    Steps(u64),
+}
+
+/// The run that the arguments name.
+pub fn select(study: &Study, args: &RunArgs, length: Length) -> Run {
+    let batch_size = args
+        .batch_size
+        .unwrap_or_else(|| study.typical_batch_size());
+    let examples = study.setting.content().split.train;
+    let steps = match length {
+        Length::Study => study.time_at(args.width).steps(examples, batch_size),
+        Length::Epochs(epochs) => TimeBounds { epochs, steps: 0 }.steps(examples, batch_size),
+        Length::Steps(steps) => steps,
+    };
+    Run {
+        setting: Arc::clone(&study.setting),
+        width: args.width,
+        batch_size,
+        learning_rate: args
+            .learning_rate
+            .unwrap_or_else(|| study.typical_learning_rate(args.width)),
+        seed: args.seed,
+        steps,
+    }
+}
+
+/// Trains, and prints what came out.
+pub fn run(args: &TrainArgs) -> Result<()> {
+    let study = studies::open(&args.run.study, &args.run.overrides)?;
+    let length = match (args.epochs, args.steps) {
+        (Some(epochs), _) => Length::Epochs(epochs),
+        (_, Some(steps)) => Length::Steps(steps),
+        _ => Length::Study,
+    };
+    let first = select(&study, &args.run, length);
+    let seeds = args.run.seed..args.run.seed.saturating_add(args.seeds);
+    let runs: Vec<Run> = seeds
+        .map(|seed| Run {
+            seed,
+            ..first.clone()
+        })
+        .collect();
+    let data = studies::data(&study)?;
+    let cohort = Cohort::new(&runs, &data, Isa::detect())?;
+    let threads = args.threads.unwrap_or_else(cores);
+    if !args.json {
+        describe(&study, &cohort, &runs);
+    }
+    let bar = progress_bar(args, runs.len() as u64 * first.steps);
+    let records = train(&cohort, &runs, threads, &bar)?;
+    bar.finish_and_clear();
+    for record in &records {
+        match args.json {
+            true => println!("{}", serde_json::to_string(&described(record))?),
+            false => println!("{}", sentence(record)),
+        }
+    }
+    if !args.json && records.len() > 1 {
+        summarize(&records);
+    }
+    Ok(())
+}
+
+/// Cores of this machine.
+pub fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+fn train(
+    cohort: &Cohort<'_>,
+    runs: &[Run],
+    threads: usize,
+    bar: &ProgressBar,
+) -> Result<Vec<Record>> {
+    let steps: Vec<AtomicU64> = runs.iter().map(|_| AtomicU64::new(0)).collect();
+    let watch = |at: usize, progress: &Progress| {
+        let before = steps[at].swap(progress.step, Ordering::Relaxed);
+        bar.inc(progress.step - before);
+        if let Some(last) = progress.curve.last() {
+            let accuracy = 100.0 * last.test_accuracy;
+            bar.set_message(format!("seed {}: test {accuracy:.2} %", runs[at].seed));
+        }
+        ControlFlow::Continue(())
+    };
+    let records = cohort.train(threads, &watch)?;
+    Ok(records.into_iter().flatten().collect())
+}
+
+fn progress_bar(args: &TrainArgs, steps: u64) -> ProgressBar {
+    if args.json || !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let style = ProgressStyle::with_template(
+        "{bar:30.cyan} {human_pos}/{human_len} steps, {per_sec}, {eta} left  {msg}",
+    );
+    ProgressBar::new(steps).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+}
+
+fn describe(study: &Study, cohort: &Cohort<'_>, runs: &[Run]) {
+    let run = &runs[0];
+    let epochs = run.steps as f64 * f64::from(run.batch_size.get())
+        / f64::from(study.setting.content().split.train);
+    println!(
+        "{}: width {}, {} parameters, {} scheme{}",
+        study.title,
+        run.width,
+        HumanCount(cohort.programs().network().parameter_count() as u64),
+        run.setting.scheme,
+        if run.setting.has_batch_norm() {
+            ", batch norm"
+        } else {
+            ""
+        },
+    );
+    let noise = match run.setting.has_batch_norm() {
+        true => String::new(),
+        false => format!(", ḡ {:.0}", run.normalized_noise().get()),
+    };
+    println!(
+        "B {}, ε {}{noise}; {} steps ({epochs:.1} epochs) on {}, {} MB a run",
+        run.batch_size,
+        run.learning_rate,
+        HumanCount(run.steps),
+        device_name(Isa::detect()),
+        cohort.programs().bytes_per_run().div_ceil(1 << 20),
+    );
+}
+
+/// A record with what a reader would otherwise have to work out.
+#[derive(serde::Serialize)]
+struct Described<'a> {
+    #[serde(flatten)]
+    record: &'a Record,
+    validation_accuracy: Option<f64>,
+    late_test_accuracy: Option<f64>,
+    steps_trained: u64,
+    steps_per_second: f64,
+}
+
+fn described(record: &Record) -> Described<'_> {
+    Described {
+        record,
+        validation_accuracy: record.validation_accuracy(),
+        late_test_accuracy: record.late_test_accuracy(),
+        steps_trained: record.steps_trained(),
+        steps_per_second: record.steps_trained() as f64 / record.seconds.max(1e-9),
+    }
+}
+
+fn sentence(record: &Record) -> String {
+    let found = described(record);
+    let outcome = match record.outcome {
+        Outcome::Trained { test_accuracy } => format!(
+            "trained, test accuracy {:.2} %, validation {:.2} %",
+            100.0 * test_accuracy,
+            100.0 * found.validation_accuracy.unwrap_or(f64::NAN)
+        ),
+        Outcome::Stalled {
+            step,
+            test_accuracy,
+        } => format!(
+            "stalled at step {}, test accuracy {:.2} %",
+            HumanCount(step),
+            100.0 * test_accuracy
+        ),
+        Outcome::Diverged { step } => format!("diverged at step {}", HumanCount(step)),
+    };
+    format!(
+        "seed {}: {outcome}; {:.0} steps/s, {:.1} s",
+        record.seed, found.steps_per_second, record.seconds
+    )
+}
+
+/// Mean and spread of the trained runs.
+fn summarize(records: &[Record]) {
+    let trained: Vec<f64> = records
+        .iter()
+        .filter_map(|record| record.outcome.trained())
+        .collect();
+    let n = trained.len() as f64;
+    if n < 2.0 {
+        println!("{} of {} trained", trained.len(), records.len());
+        return;
+    }
+    let mean = trained.iter().sum::<f64>() / n;
+    let variance = trained.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (n - 1.0);
+    println!(
+        "{} of {} trained, mean test accuracy {:.2} ± {:.2} % (two standard errors)",
+        trained.len(),
+        records.len(),
+        100.0 * mean,
+        200.0 * (variance / n).sqrt()
+    );
+}
