@@ -1,6 +1,7 @@
 //! How a command fails: one sentence, and an exit code that says whose turn it is.
 
 use crate::studies::UnknownStudy;
+use engine::data::DataError;
 use engine::train::TrainError;
 use spec::{FamilyError, StudyError};
 use std::process::ExitCode;
@@ -10,17 +11,14 @@ const MISTAKE: u8 = 2;
 /// What was asked for failed.
 const FAILURE: u8 = 1;
 
-/// A mistake in how the program was called that the argument parser cannot see.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct Mistake(pub String);
-
 /// Prints the error and gives the exit code.
 pub fn report(error: &anyhow::Error) -> ExitCode {
-    eprintln!("noisescale: {error:#}");
+    eprintln!("noisescale: {error}");
     let mistake = error.is::<StudyError>()
+        || error
+            .downcast_ref::<DataError>()
+            .is_some_and(DataError::is_mistake)
         || error.is::<UnknownStudy>()
-        || error.is::<Mistake>()
         || error.is::<TrainError>()
         || error.is::<FamilyError>();
     ExitCode::from(if mistake { MISTAKE } else { FAILURE })

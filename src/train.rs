@@ -3,9 +3,10 @@
 use crate::cli::{RunArgs, TrainArgs};
 use crate::studies;
 use anyhow::Result;
-use engine::cohort::Cohort;
+use engine::data::Dataset;
 use engine::kernels::Isa;
-use engine::train::{Progress, device_name};
+use engine::pool::Pool;
+use engine::train::{Compiled, Progress, device_name};
 use indicatif::{HumanCount, ProgressBar, ProgressStyle};
 use spec::time::TimeBounds;
 use spec::{Outcome, Record, Run, Study};
@@ -65,13 +66,15 @@ pub fn run(args: &TrainArgs) -> Result<()> {
         })
         .collect();
     let data = studies::data(&study)?;
-    let cohort = Cohort::new(&runs, &data, Isa::detect())?;
-    let threads = args.threads.unwrap_or_else(cores);
+    let pool = Pool {
+        isa: Isa::detect(),
+        threads: args.threads.unwrap_or_else(cores),
+    };
     if !args.json {
-        describe(&study, &cohort, &runs);
+        describe(&study, &runs[0])?;
     }
     let bar = progress_bar(args, runs.len() as u64 * first.steps);
-    let records = train(&cohort, &runs, threads, &bar)?;
+    let records = train(pool, &data, &runs, &bar)?;
     bar.finish_and_clear();
     for record in &records {
         match args.json {
@@ -90,12 +93,7 @@ pub fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-fn train(
-    cohort: &Cohort<'_>,
-    runs: &[Run],
-    threads: usize,
-    bar: &ProgressBar,
-) -> Result<Vec<Record>> {
+fn train(pool: Pool, data: &Dataset, runs: &[Run], bar: &ProgressBar) -> Result<Vec<Record>> {
     let steps: Vec<AtomicU64> = runs.iter().map(|_| AtomicU64::new(0)).collect();
     let watch = |at: usize, progress: &Progress| {
         let before = steps[at].swap(progress.step, Ordering::Relaxed);
@@ -106,7 +104,7 @@ fn train(
         }
         ControlFlow::Continue(())
     };
-    let records = cohort.train(threads, &watch)?;
+    let records = pool.train_list(data, runs, &watch)?;
     Ok(records.into_iter().flatten().collect())
 }
 
@@ -120,15 +118,15 @@ fn progress_bar(args: &TrainArgs, steps: u64) -> ProgressBar {
     ProgressBar::new(steps).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }
 
-fn describe(study: &Study, cohort: &Cohort<'_>, runs: &[Run]) {
-    let run = &runs[0];
+fn describe(study: &Study, run: &Run) -> Result<()> {
+    let compiled = Compiled::new(run)?;
     let epochs = run.steps as f64 * f64::from(run.batch_size.get())
         / f64::from(study.setting.content().split.train);
     println!(
         "{}: width {}, {} parameters, {} scheme{}",
         study.title,
         run.width,
-        HumanCount(cohort.programs().network().parameter_count() as u64),
+        HumanCount(compiled.network().parameter_count() as u64),
         run.setting.scheme,
         if run.setting.has_batch_norm() {
             ", batch norm"
@@ -146,8 +144,9 @@ fn describe(study: &Study, cohort: &Cohort<'_>, runs: &[Run]) {
         run.learning_rate,
         HumanCount(run.steps),
         device_name(Isa::detect()),
-        cohort.programs().bytes_per_run().div_ceil(1 << 20),
+        compiled.bytes_per_run().div_ceil(1 << 20),
     );
+    Ok(())
 }
 
 /// A record with what a reader would otherwise have to work out.

@@ -50,8 +50,8 @@ def labels():
 def inputs(channels, height, width):
     """Every example, (channel, row, column): its class's pattern and some of its own."""
     size = channels * height * width
-    pattern = noise(98, CLASSES * size).reshape(CLASSES, size)[labels()]
-    own = noise(99, EXAMPLES * size).reshape(EXAMPLES, size)
+    pattern = noise(198, CLASSES * size).reshape(CLASSES, size)[labels()]
+    own = noise(199, EXAMPLES * size).reshape(EXAMPLES, size)
     return rounded(2.0 * pattern + 2.5 * own).reshape(EXAMPLES, channels, height, width)
 
 

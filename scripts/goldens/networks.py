@@ -15,8 +15,9 @@ import formula
 class Layers:
     """Layers that keep their parameters, in one scheme and variant."""
 
-    def __init__(self, scheme, batch_norm=False, dropout=0.0, seed=0):
+    def __init__(self, scheme, batch_norm, dropout, seed, disturb):
         self.scheme = scheme
+        self.disturb = disturb
         self.batch_norm = batch_norm
         self.rate = dropout
         self.seed = seed
@@ -31,7 +32,7 @@ class Layers:
         name = f"{name}.{role}"
         if name not in self.parameters:
             index = len(self.parameters)
-            values = formula.initial(index, role, shape, fan_in, self.scheme)
+            values = self.disturb(formula.initial(index, role, shape, fan_in, self.scheme))
             self.parameters[name] = torch.tensor(values, requires_grad=True)
         assert self.parameters[name].shape == shape
         return self.parameters[name]

@@ -2,7 +2,7 @@
 //! comparisons, predictions, and which seeds are worth spending next.
 //!
 //! It goes one way: [`analyse`] turns a study and its records into [`Findings`],
-//! and everything else (figures, report, CSV, `results.json`, [`predict`]) reads
+//! and everything else (figures, report, CSV, `results.json`, [`predict()`]) reads
 //! those. Nothing here trains, reads a clock or does I/O; the bootstrap draws from
 //! a seeded generator, so the same records give the same findings, bit for bit.
 //!

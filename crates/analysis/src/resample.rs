@@ -98,9 +98,17 @@ impl Random {
     /// χ² with so many degrees of freedom: −2·ln of a uniform for every two of them,
     /// and a squared normal for an odd one.
     pub fn chi_squared(&mut self, degrees: u32) -> f64 {
-        let product: f64 = (0..degrees / 2).map(|_| self.uniform()).product();
+        // One logarithm for many uniforms, taken before their product underflows.
+        let (mut logarithm, mut product) = (0.0, 1.0);
+        for _ in 0..degrees / 2 {
+            product *= self.uniform();
+            if product < 1e-200 {
+                logarithm += f64::ln(product);
+                product = 1.0;
+            }
+        }
         let odd = if degrees % 2 == 1 { self.normal() } else { 0.0 };
-        odd * odd - 2.0 * product.ln()
+        odd * odd - 2.0 * (logarithm + product.ln())
     }
 }
 
@@ -242,6 +250,8 @@ mod tests {
         assert!((sample.mean - 5.0).abs() < 0.08);
         assert!((sample.deviation.unwrap().powi(2) - 10.0).abs() < 0.5);
         assert_eq!(random.chi_squared(0), 0.0);
+        // With very many the mean is still ν: 20000 ± √40000 = 200.
+        assert!((random.chi_squared(20_000) - 20_000.0).abs() < 1000.0);
     }
 
     #[test]

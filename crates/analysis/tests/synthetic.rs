@@ -2,6 +2,7 @@
 
 mod support;
 
+use analysis::adaptive::progress;
 use analysis::late::LateState;
 use analysis::law::{ExclusionReason, LawFit};
 use analysis::optimum::Edge;
@@ -87,10 +88,11 @@ fn intervals_cover_as_often_as_they_should() {
             exponents += u32::from(law.is_linear().unwrap());
         }
         println!(
-            "{peak:?}: of {fitted} laws, {slopes} intervals hold a and {exponents} hold p = 1; off by {:.1} %",
+            "{peak:?}: of {fitted} laws, {slopes} intervals hold a and {exponents} hold p = 1; \
+             a is off by {:+.1} % on average",
             100.0 * off / f64::from(fitted)
         );
-        assert!(slopes * 10 >= fitted * 8 && exponents * 10 >= fitted * 8);
+        assert!(fitted >= 55 && slopes * 10 >= fitted * 9 && exponents * 10 >= fitted * 9);
     }
 }
 
@@ -145,6 +147,25 @@ fn an_incomplete_ledger_is_shown_as_it_is() {
         "`synthetic` gives no law: a law needs bracketed optima at two widths or more, \
          and there are 1 (w = 16: no trained run)"
     );
+}
+
+#[test]
+fn progress_ends_at_the_first_missing_seed() {
+    let study = law_study(&[8]);
+    let mut records = law_records(&study, 1);
+    // Of B = 2 seed 3 is missing; its later seeds do not count yet. B = 3 has a failure.
+    records.retain(|r| r.batch_size.get() != 2 || r.seed != 3);
+    for record in &mut records {
+        if record.batch_size.get() == 3 && record.seed == 1 {
+            record.outcome = Outcome::Diverged { step: 1 };
+        }
+    }
+    let scans = progress(&study, &points(&study), &records);
+    assert_eq!(scans.len(), 1);
+    assert_eq!(scans[0].points.len(), 14);
+    let lengths = |at: usize| scans[0].progress[at].outcomes.len();
+    assert_eq!([lengths(0), lengths(1), lengths(2)], [3, 20, 20]);
+    assert_eq!(scans[0].progress[1].outcomes[1], None);
 }
 
 #[test]

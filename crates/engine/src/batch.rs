@@ -1,7 +1,6 @@
 //! From stored examples to the inputs of a batch: order, augmentation, normalization.
 
 use crate::data::{Dataset, Examples, Normalization, Values};
-use crate::kernels::simd::Simd;
 use crate::kernels::{Isa, per_isa};
 use crate::net::Plane;
 use crate::random::{Permutation, Purpose, Stream};
@@ -158,20 +157,20 @@ fn mirror(row: &mut [f32], channels: usize) {
 }
 
 per_isa!(
-    fn from_bytes(to: &mut [f32], from: &[u8], offset: &[f32], factor: &[f32]) = from_bytes_kernel
+    fn from_bytes(to: &mut [f32], from: &[u8], offset: &[f32], factor: &[f32]) = plain from_bytes_kernel
 );
 per_isa!(
     fn from_floats(to: &mut [f32], from: &[f32], offset: &[f32], factor: &[f32])
-        = from_floats_kernel
+        = plain from_floats_kernel
 );
 
 #[inline(always)]
-fn from_bytes_kernel<S: Simd>(to: &mut [f32], from: &[u8], offset: &[f32], factor: &[f32]) {
+fn from_bytes_kernel(to: &mut [f32], from: &[u8], offset: &[f32], factor: &[f32]) {
     normalize(to, from.iter().map(|byte| f32::from(*byte)), offset, factor);
 }
 
 #[inline(always)]
-fn from_floats_kernel<S: Simd>(to: &mut [f32], from: &[f32], offset: &[f32], factor: &[f32]) {
+fn from_floats_kernel(to: &mut [f32], from: &[f32], offset: &[f32], factor: &[f32]) {
     normalize(to, from.iter().copied(), offset, factor);
 }
 

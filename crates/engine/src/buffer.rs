@@ -29,6 +29,13 @@ impl Buffer {
         }
     }
 
+    /// A copy of these floats.
+    pub fn from_slice(values: &[f32]) -> Self {
+        let mut buffer = Self::zeros(values.len());
+        buffer.get_mut().copy_from_slice(values);
+        buffer
+    }
+
     /// The floats.
     pub fn get(&self) -> &[f32] {
         &bytemuck::cast_slice(&self.lines)[..self.len]

@@ -3,10 +3,11 @@
 
 pub mod batch;
 pub mod buffer;
-pub mod cohort;
+pub mod checkpoint;
 pub mod data;
 pub mod kernels;
 pub mod net;
+pub mod pool;
 pub mod random;
 pub mod reference;
 pub mod trace;

@@ -3,11 +3,15 @@
 
 use crate::batch::{Gather, Order, draw_change};
 use crate::buffer::Buffer;
+use crate::checkpoint::Checkpoint;
 use crate::data::{Dataset, Examples};
 use crate::kernels::rowwise::{self, Step};
 use crate::kernels::{Isa, softmax};
 use crate::net::{Mode, Model, Program, Use, Workspace};
-use spec::{Augmentation, CurvePoint, FamilyError, Network, Outcome, Record, Run};
+use spec::{
+    Augmentation, BatchSize, CurvePoint, FamilyError, Network, Outcome, Record, Run, Setting, Width,
+};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Examples that an evaluation pushes through the network at a time.
@@ -49,6 +53,9 @@ pub enum Status {
 /// The programs of a network at one batch size: runs that share them are a cohort.
 #[derive(Debug)]
 pub struct Compiled {
+    setting: Arc<Setting>,
+    width: Width,
+    batch_size: BatchSize,
     network: Network,
     train: Program,
     evaluate: Program,
@@ -60,10 +67,18 @@ impl Compiled {
         let network = run.network()?;
         let program = |batch| Program::compile(&network, run.setting.scheme, batch);
         Ok(Self {
+            setting: Arc::clone(&run.setting),
+            width: run.width,
+            batch_size: run.batch_size,
             train: program(run.batch_size.get() as usize),
             evaluate: program(EVALUATION_BATCH),
             network,
         })
+    }
+
+    /// Whether a run is of this network and batch size.
+    pub fn fits(&self, run: &Run) -> bool {
+        self.width == run.width && self.batch_size == run.batch_size && self.setting == run.setting
     }
 
     /// The network.
@@ -178,21 +193,6 @@ impl<'a> Training<'a> {
         &self.model
     }
 
-    /// Replaces the values of the network.
-    pub fn set_model(&mut self, model: Model) {
-        self.model = model;
-    }
-
-    /// The velocity of the descent, laid out as the weights.
-    pub fn velocity(&self) -> &Buffer {
-        &self.velocity
-    }
-
-    /// Gradient of the last step, laid out as the weights.
-    pub fn gradients(&self) -> &Buffer {
-        &self.gradients
-    }
-
     /// The activations of the last step.
     pub fn workspace(&self) -> &Workspace {
         &self.workspace
@@ -203,11 +203,29 @@ impl<'a> Training<'a> {
         &self.labels
     }
 
-    /// Goes on from a saved state.
-    pub fn restore(&mut self, model: Model, velocity: Buffer, progress: Progress) {
-        self.model = model;
-        self.velocity = velocity;
-        self.progress = progress;
+    /// The state to save.
+    pub fn checkpoint(&self) -> Checkpoint {
+        Checkpoint {
+            run: self.run.id(),
+            device: device_name(self.isa),
+            model: self.model.clone(),
+            velocity: self.velocity.clone(),
+            progress: self.progress.clone(),
+        }
+    }
+
+    /// Goes on from a saved state of this run. One that does not fit, because
+    /// another release laid the network out otherwise, is left aside.
+    pub fn restore(&mut self, saved: Checkpoint) {
+        let fits = saved.continues(self.run.id(), self.isa)
+            && saved.model.weights.len() == self.model.weights.len()
+            && saved.velocity.len() == self.velocity.len()
+            && saved.model.statistics.len() == self.model.statistics.len();
+        if fits {
+            self.model = saved.model;
+            self.velocity = saved.velocity;
+            self.progress = saved.progress;
+        }
     }
 
     /// One step of the descent; its loss, before the update.

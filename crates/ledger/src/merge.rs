@@ -116,17 +116,18 @@ impl Sightings {
         self.others.push(new);
     }
 
-    /// Every deterministic record that differs from the first such.
+    /// Every record that differs from the first of its deterministic device.
     fn conflicts(&self) -> Vec<Conflict> {
         let mut comparable: Vec<&Sighting> = std::iter::once(&self.counted)
             .chain(&self.others)
             .filter(|seen| is_deterministic(&seen.record))
             .collect();
         comparable.sort_by(|a, b| a.place.cmp(&b.place));
-        let Some((first, rest)) = comparable.split_first() else {
-            return Vec::new();
-        };
         let conflict = |second: &&Sighting| {
+            let device = &second.record.device;
+            let first = comparable
+                .iter()
+                .find(|seen| &seen.record.device == device)?;
             let difference = difference(&first.record, &second.record)?;
             Some(Conflict {
                 run: first.record.run,
@@ -135,19 +136,19 @@ impl Sightings {
                 difference,
             })
         };
-        rest.iter().filter_map(conflict).collect()
+        comparable.iter().filter_map(conflict).collect()
     }
 }
 
-/// The CPU engine gives the same bits whenever and wherever it runs; a GPU or a
-/// user's own command need not.
+/// The CPU engine gives the same bits whenever and wherever it runs with one
+/// instruction set, which the device names; a GPU or a user's own command need not.
 fn is_deterministic(record: &Record) -> bool {
     record.device.starts_with("cpu")
 }
 
-/// What differs between two results; time and device are no part of them.
+/// What differs between two results of one device; time is no part of them.
 fn difference(first: &Record, second: &Record) -> Option<String> {
-    let devices = format!("on `{}` and `{}`", first.device, second.device);
+    let devices = format!("on `{}`", first.device);
     if first.outcome != second.outcome {
         let (one, other) = (in_words(first.outcome), in_words(second.outcome));
         return Some(format!("{one} and {other} {devices}"));

@@ -73,12 +73,13 @@ fn different_results_of_one_run_raise_an_alarm_on_the_cpu_alone() {
     ledger.refresh().unwrap();
     assert_eq!(ledger.conflicts(), []);
     let mut bent = record(3);
+    bent.device = "cpu avx2".into();
     bent.outcome = Outcome::Diverged { step: 7 };
     bent.curve[4].training_loss = bent.curve[4].training_loss.next_up();
     leave_file(
         dir.path(),
         "c",
-        &[on("cpu neon", 8), on("cpu", 7), line(&bent)],
+        &[on("cpu avx2", 8), on("cpu neon", 9), line(&bent)],
     );
     ledger.refresh().unwrap();
     let alarms: Vec<String> = ledger.conflicts().iter().map(|c| c.to_string()).collect();

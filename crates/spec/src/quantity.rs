@@ -18,9 +18,12 @@ pub struct InvalidQuantity {
 
 /// Defines a newtype over a number that is checked once, when it is made.
 macro_rules! quantity {
-    ($(#[$doc:meta])* $name:ident($repr:ty), $words:literal, $range:literal, $valid:expr) => {
+    (
+        $(#[$doc:meta])* $name:ident($repr:ty) + $($order:ident)|*,
+        $words:literal, $range:literal, $valid:expr
+    ) => {
         $(#[$doc])*
-        #[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Serialize, Deserialize)]
+        #[derive(Debug, Clone, Copy, PartialEq, PartialOrd, $($order,)* Serialize, Deserialize)]
         #[serde(try_from = "serde_json::Number", into = "serde_json::Number")]
         pub struct $name($repr);
 
@@ -89,40 +92,29 @@ macro_rules! integer_conversions {
                 Self::from(quantity.0)
             }
         }
-        impl Eq for $name {}
-        impl Ord for $name {
-            fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-                self.0.cmp(&other.0)
-            }
-        }
-        impl std::hash::Hash for $name {
-            fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
-                self.0.hash(state);
-            }
-        }
     )*};
 }
 
 quantity!(
     /// Learning rate ε, in units of \[weight\]²/\[loss\].
-    LearningRate(f64), "learning rate", "finite and above 0", |x| x.is_finite() && x > 0.0
+    LearningRate(f64) +, "learning rate", "finite and above 0", |x| x.is_finite() && x > 0.0
 );
 quantity!(
     /// Momentum coefficient m.
-    Momentum(f64), "momentum", "at least 0 and below 1", |x| (0.0..1.0).contains(&x)
+    Momentum(f64) +, "momentum", "at least 0 and below 1", |x| (0.0..1.0).contains(&x)
 );
 quantity!(
     /// Weight scale σ₀², the variance of a weight at initialization before
     /// division by the fan-in. 2 is critical for ReLU.
-    WeightScale(f64), "weight scale", "finite and above 0", |x| x.is_finite() && x > 0.0
+    WeightScale(f64) +, "weight scale", "finite and above 0", |x| x.is_finite() && x > 0.0
 );
 quantity!(
     /// Batch size B.
-    BatchSize(u32), "batch size", "a whole number of at least 1", |x| x >= 1
+    BatchSize(u32) + Eq | Ord | Hash, "batch size", "a whole number of at least 1", |x| x >= 1
 );
 quantity!(
     /// Widening factor w; for MLPs the hidden width itself.
-    Width(u32), "width", "a whole number of at least 1", |x| x >= 1
+    Width(u32) + Eq | Ord | Hash, "width", "a whole number of at least 1", |x| x >= 1
 );
 float_conversions!(LearningRate, Momentum, WeightScale);
 integer_conversions!(BatchSize, Width);

@@ -191,13 +191,14 @@ impl TryFrom<String> for RunId {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
-        let bytes = (text.len() == 32 && text.is_ascii()).then(|| {
-            let mut id = [0; 16];
-            for (at, byte) in id.iter_mut().enumerate() {
-                *byte = u8::from_str_radix(&text[2 * at..2 * at + 2], 16).ok()?;
-            }
-            Some(id)
-        });
+        let bytes =
+            (text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit())).then(|| {
+                let mut id = [0; 16];
+                for (at, byte) in id.iter_mut().enumerate() {
+                    *byte = u8::from_str_radix(&text[2 * at..2 * at + 2], 16).ok()?;
+                }
+                Some(id)
+            });
         bytes
             .flatten()
             .map(Self)

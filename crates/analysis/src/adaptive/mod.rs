@@ -8,7 +8,7 @@
 //!
 //! **The probability** is the share of draws of the full study that have the point in
 //! their interval, best point, threshold and contiguity included. A draw completes
-//! every point from the seeds it has (see [`future`]), taking accuracies to be normal
+//! every point from the seeds it has (see the module `future`), taking accuracies to be normal
 //! with unknown mean and deviation. What is asked is about S runs, not infinitely
 //! many, so the uncertainty shrinks to nothing as a point is completed.
 //!
@@ -306,7 +306,7 @@ mod tests {
 
     /// `count` accuracies about a mean, alternating by ±0.01.
     fn about(mean: f64, count: usize) -> Progress {
-        let one = |at: usize| mean + if at % 2 == 0 { 0.01 } else { -0.01 };
+        let one = |at: usize| mean + [0.01, -0.01][at % 2];
         seeds(&(0..count).map(one).collect::<Vec<_>>())
     }
 

@@ -30,16 +30,19 @@ pub fn cifar_examples(file: &[u8]) -> Result<Examples, CifarError> {
     if !rest.is_empty() {
         return Err(CifarError::Size(file.len()));
     }
-    let mut pixels = Vec::with_capacity(records.len() * (RECORD - 1));
+    let mut pixels = vec![0; records.len() * (RECORD - 1)];
     let mut labels = Vec::with_capacity(records.len());
-    for (record, content) in records.iter().enumerate() {
+    let images = pixels.chunks_exact_mut(RECORD - 1);
+    for (record, (content, image)) in records.iter().zip(images).enumerate() {
         let (label, planes) = (content[0], &content[1..]);
         if label >= CLASSES {
             return Err(CifarError::Label { record, label });
         }
         labels.push(u16::from(label));
-        for at in 0..PLANE {
-            pixels.extend((0..CHANNELS).map(|channel| planes[channel * PLANE + at]));
+        for (channel, plane) in planes.as_chunks::<PLANE>().0.iter().enumerate() {
+            for (pixel, value) in image.as_chunks_mut::<CHANNELS>().0.iter_mut().zip(plane) {
+                pixel[channel] = *value;
+            }
         }
     }
     Ok(Examples {

@@ -131,7 +131,8 @@ impl<K: Keep> Search<'_, K> {
         }
         for file in &files {
             let name = file_name(file);
-            if downloads.iter().any(|download| download.is_archive(&name)) {
+            let archive = downloads.iter().any(|download| download.is_archive(&name));
+            if archive && self.found.missing().next().is_some() {
                 self.named_file(file)?;
             }
         }

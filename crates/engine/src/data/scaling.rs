@@ -56,37 +56,75 @@ fn half_range_of_floats(channels: usize, learned: &[f32]) -> Result<Normalizatio
 /// everywhere: nothing can be learned from it, and in the test part it would
 /// only be a value of arbitrary size.
 pub(super) fn standardize(channels: usize, values: &Values, learned: usize) -> Normalization {
-    match values {
-        Values::Bytes(bytes) => {
-            moments(channels, || bytes[..learned].iter().map(|v| f64::from(*v)))
-        }
-        Values::Floats(floats) => {
-            moments(channels, || floats[..learned].iter().map(|v| f64::from(*v)))
+    let moments = match values {
+        Values::Bytes(bytes) => moments_of_bytes(channels, &bytes[..learned]),
+        Values::Floats(floats) => moments_of_floats(channels, &floats[..learned]),
+    };
+    Normalization {
+        offset: moments.iter().map(|channel| channel.mean as f32).collect(),
+        factor: moments.iter().map(Moments::factor).collect(),
+    }
+}
+
+/// Of one channel.
+#[derive(Debug, Clone, Copy, Default)]
+struct Moments {
+    mean: f64,
+    variance: f64,
+}
+
+impl Moments {
+    /// 1/σ, or 0 where all values are the same but for rounding.
+    fn factor(&self) -> f32 {
+        let deviation = self.variance.sqrt();
+        let factor = (1.0 / deviation) as f32;
+        let rounding = f64::from(f32::EPSILON) * self.mean.abs();
+        if deviation > rounding && factor.is_finite() {
+            factor
+        } else {
+            0.0
         }
     }
 }
 
-fn moments<I: Iterator<Item = f64>>(channels: usize, values: impl Fn() -> I) -> Normalization {
-    let mut count = 0_usize;
-    let mut mean = vec![0.0; channels];
-    for (at, value) in values().enumerate() {
-        mean[at % channels] += value;
-        count += 1;
+/// Counts how often each channel has each byte, which needs one pass over the values and is exact.
+fn moments_of_bytes(channels: usize, learned: &[u8]) -> Vec<Moments> {
+    let mut counts = vec![[0_u64; 256]; channels];
+    for pixel in learned.chunks_exact(channels) {
+        for (count, value) in counts.iter_mut().zip(pixel) {
+            count[usize::from(*value)] += 1;
+        }
     }
-    let per_channel = (count / channels).max(1) as f64;
-    mean.iter_mut().for_each(|sum| *sum /= per_channel);
-    let mut variance = vec![0.0; channels];
-    for (at, value) in values().enumerate() {
-        variance[at % channels] += (value - mean[at % channels]).powi(2) / per_channel;
-    }
-    let factor = |variance: &f64| {
-        let factor = (1.0 / variance.sqrt()) as f32;
-        if factor.is_finite() { factor } else { 0.0 }
+    let n = (learned.len() / channels).max(1) as f64;
+    let of_channel = |count: &[u64; 256]| {
+        let average = |f: &dyn Fn(f64) -> f64| {
+            let terms = count.iter().enumerate();
+            terms
+                .map(|(value, times)| *times as f64 * f(value as f64))
+                .sum::<f64>()
+                / n
+        };
+        let mean = average(&|value| value);
+        let variance = average(&|value| (value - mean).powi(2));
+        Moments { mean, variance }
     };
-    Normalization {
-        offset: mean.iter().map(|mean| *mean as f32).collect(),
-        factor: variance.iter().map(factor).collect(),
+    counts.iter().map(of_channel).collect()
+}
+
+fn moments_of_floats(channels: usize, learned: &[f32]) -> Vec<Moments> {
+    let n = (learned.len() / channels).max(1) as f64;
+    let mut moments = vec![Moments::default(); channels];
+    for pixel in learned.chunks_exact(channels) {
+        for (channel, value) in moments.iter_mut().zip(pixel) {
+            channel.mean += f64::from(*value) / n;
+        }
     }
+    for pixel in learned.chunks_exact(channels) {
+        for (channel, value) in moments.iter_mut().zip(pixel) {
+            channel.variance += (f64::from(*value) - channel.mean).powi(2) / n;
+        }
+    }
+    moments
 }
 
 #[cfg(test)]
@@ -100,6 +138,14 @@ mod tests {
         let rule = standardize(2, &values, 4);
         assert_eq!(rule.offset, [2.0, 10.0]);
         assert_eq!(rule.factor, [1.0, 0.0]);
+        let floats = Values::Floats(vec![1.0, 10.0, 3.0, 10.0, 200.0, 200.0]);
+        assert_eq!(standardize(2, &floats, 4), rule);
+    }
+
+    #[test]
+    fn a_channel_that_is_constant_but_for_rounding_becomes_zero() {
+        let rule = standardize(1, &Values::Floats(vec![0.1; 1_001]), 1_001);
+        assert_eq!(rule.factor, [0.0]);
     }
 
     #[test]

@@ -47,22 +47,37 @@ impl fmt::Display for Isa {
     }
 }
 
-/// Makes `$name(isa, …)` out of a kernel `$kernel::<S>(…)` that is generic over
-/// [`simd::Simd`] and `#[inline(always)]`: one copy per instruction set.
+/// Makes `$name(isa, …)` out of an `#[inline(always)]` kernel: one copy per
+/// instruction set. A kernel is generic over [`simd::Simd`], or, marked `plain`,
+/// a loop that the compiler vectorizes by itself.
 macro_rules! per_isa {
     ($(#[$doc:meta])* $vis:vis fn $name:ident($($arg:ident: $ty:ty),* $(,)?) = $kernel:ident) => {
+        $crate::kernels::per_isa! {
+            @ $(#[$doc])* $vis fn $name($($arg: $ty),*) =
+                ($kernel::<$crate::kernels::simd::Avx2>),
+                ($kernel::<$crate::kernels::simd::Portable>)
+        }
+    };
+    ($(#[$doc:meta])* $vis:vis fn $name:ident($($arg:ident: $ty:ty),* $(,)?) = plain $kernel:ident) => {
+        $crate::kernels::per_isa! {
+            @ $(#[$doc])* $vis fn $name($($arg: $ty),*) = ($kernel), ($kernel)
+        }
+    };
+    (@ $(#[$doc:meta])* $vis:vis fn $name:ident($($arg:ident: $ty:ty),*) =
+        ($avx2:expr), ($portable:expr)
+    ) => {
         $(#[$doc])*
         $vis fn $name(isa: $crate::kernels::Isa, $($arg: $ty),*) {
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx2,fma")]
             fn avx2($($arg: $ty),*) {
-                $kernel::<$crate::kernels::simd::Avx2>($($arg),*)
+                $avx2($($arg),*)
             }
             match isa {
                 // SAFETY: an `Isa` other than the portable one comes from detection.
                 #[cfg(target_arch = "x86_64")]
                 $crate::kernels::Isa::Avx2 => unsafe { avx2($($arg),*) },
-                _ => $kernel::<$crate::kernels::simd::Portable>($($arg),*),
+                _ => $portable($($arg),*),
             }
         }
     };

@@ -4,51 +4,50 @@
 //! multiply–add, so every instruction set gives the same bits.
 
 use super::per_isa;
-use super::simd::Simd;
 use spec::UpdateRule;
 
 per_isa!(
     /// y = max(0, x), NaN for NaN.
-    pub fn relu(y: &mut [f32], x: &[f32]) = relu_kernel
+    pub fn relu(y: &mut [f32], x: &[f32]) = plain relu_kernel
 );
 per_isa!(
     /// dy ← 0 where y is not above 0; NaN outputs keep their gradient.
-    pub fn relu_backward(dy: &mut [f32], y: &[f32]) = relu_backward_kernel
+    pub fn relu_backward(dy: &mut [f32], y: &[f32]) = plain relu_backward_kernel
 );
 per_isa!(
     /// z = x + y.
-    pub fn add(z: &mut [f32], x: &[f32], y: &[f32]) = add_kernel
+    pub fn add(z: &mut [f32], x: &[f32], y: &[f32]) = plain add_kernel
 );
 per_isa!(
     /// y ← y + x.
-    pub fn accumulate(y: &mut [f32], x: &[f32]) = accumulate_kernel
+    pub fn accumulate(y: &mut [f32], x: &[f32]) = plain accumulate_kernel
 );
 per_isa!(
     /// y = x·mask.
-    pub fn masked(y: &mut [f32], x: &[f32], mask: &[f32]) = masked_kernel
+    pub fn masked(y: &mut [f32], x: &[f32], mask: &[f32]) = plain masked_kernel
 );
 per_isa!(
     /// y ← y + x·mask.
-    pub fn accumulate_masked(y: &mut [f32], x: &[f32], mask: &[f32]) = accumulate_masked_kernel
+    pub fn accumulate_masked(y: &mut [f32], x: &[f32], mask: &[f32]) = plain accumulate_masked_kernel
 );
 per_isa!(
     /// sums ← sums + the rows of x, each of sums.len() values.
-    pub fn add_rows(sums: &mut [f32], x: &[f32]) = add_rows_kernel
+    pub fn add_rows(sums: &mut [f32], x: &[f32]) = plain add_rows_kernel
 );
 per_isa!(
     /// y (columns × y_step) = xᵀ of x (rows × x_step), both row by row.
     pub fn transpose(y: &mut [f32], y_step: usize, x: &[f32], x_step: usize, size: Size)
-        = transpose_kernel
+        = plain transpose_kernel
 );
 per_isa!(
     /// y (columns × y_step) ← y + xᵀ of x (rows × x_step), both row by row.
     pub fn add_transposed(y: &mut [f32], y_step: usize, x: &[f32], x_step: usize, size: Size)
-        = add_transposed_kernel
+        = plain add_transposed_kernel
 );
 per_isa!(
     /// v ← m·v + g, then θ ← θ − ε(g + m·v) or θ ← θ − ε·v.
     pub fn update(weights: &mut [f32], velocity: &mut [f32], gradient: &[f32], step: Step)
-        = update_kernel
+        = plain update_kernel
 );
 
 /// Rows and columns of a matrix.
@@ -72,49 +71,49 @@ pub struct Step {
 }
 
 #[inline(always)]
-fn relu_kernel<S: Simd>(y: &mut [f32], x: &[f32]) {
+fn relu_kernel(y: &mut [f32], x: &[f32]) {
     for (y, x) in y.iter_mut().zip(x) {
         *y = if *x < 0.0 { 0.0 } else { *x };
     }
 }
 
 #[inline(always)]
-fn relu_backward_kernel<S: Simd>(dy: &mut [f32], y: &[f32]) {
+fn relu_backward_kernel(dy: &mut [f32], y: &[f32]) {
     for (dy, y) in dy.iter_mut().zip(y) {
         *dy = if *y <= 0.0 { 0.0 } else { *dy };
     }
 }
 
 #[inline(always)]
-fn add_kernel<S: Simd>(z: &mut [f32], x: &[f32], y: &[f32]) {
+fn add_kernel(z: &mut [f32], x: &[f32], y: &[f32]) {
     for ((z, x), y) in z.iter_mut().zip(x).zip(y) {
         *z = x + y;
     }
 }
 
 #[inline(always)]
-fn accumulate_kernel<S: Simd>(y: &mut [f32], x: &[f32]) {
+fn accumulate_kernel(y: &mut [f32], x: &[f32]) {
     for (y, x) in y.iter_mut().zip(x) {
         *y += x;
     }
 }
 
 #[inline(always)]
-fn masked_kernel<S: Simd>(y: &mut [f32], x: &[f32], mask: &[f32]) {
+fn masked_kernel(y: &mut [f32], x: &[f32], mask: &[f32]) {
     for ((y, x), mask) in y.iter_mut().zip(x).zip(mask) {
         *y = x * mask;
     }
 }
 
 #[inline(always)]
-fn accumulate_masked_kernel<S: Simd>(y: &mut [f32], x: &[f32], mask: &[f32]) {
+fn accumulate_masked_kernel(y: &mut [f32], x: &[f32], mask: &[f32]) {
     for ((y, x), mask) in y.iter_mut().zip(x).zip(mask) {
         *y += x * mask;
     }
 }
 
 #[inline(always)]
-fn add_rows_kernel<S: Simd>(sums: &mut [f32], x: &[f32]) {
+fn add_rows_kernel(sums: &mut [f32], x: &[f32]) {
     for row in x.chunks_exact(sums.len()) {
         for (sum, x) in sums.iter_mut().zip(row) {
             *sum += x;
@@ -123,18 +122,12 @@ fn add_rows_kernel<S: Simd>(sums: &mut [f32], x: &[f32]) {
 }
 
 #[inline(always)]
-fn transpose_kernel<S: Simd>(y: &mut [f32], y_step: usize, x: &[f32], x_step: usize, size: Size) {
+fn transpose_kernel(y: &mut [f32], y_step: usize, x: &[f32], x_step: usize, size: Size) {
     in_blocks(size, |r, c| y[c * y_step + r] = x[r * x_step + c]);
 }
 
 #[inline(always)]
-fn add_transposed_kernel<S: Simd>(
-    y: &mut [f32],
-    y_step: usize,
-    x: &[f32],
-    x_step: usize,
-    size: Size,
-) {
+fn add_transposed_kernel(y: &mut [f32], y_step: usize, x: &[f32], x_step: usize, size: Size) {
     in_blocks(size, |r, c| y[c * y_step + r] += x[r * x_step + c]);
 }
 
@@ -154,7 +147,7 @@ fn in_blocks(size: Size, mut visit: impl FnMut(usize, usize)) {
 }
 
 #[inline(always)]
-fn update_kernel<S: Simd>(weights: &mut [f32], velocity: &mut [f32], gradient: &[f32], step: Step) {
+fn update_kernel(weights: &mut [f32], velocity: &mut [f32], gradient: &[f32], step: Step) {
     let Step {
         rule,
         learning_rate,

@@ -6,8 +6,13 @@
 /// Vectors of `LANES` floats.
 ///
 /// # Safety
-/// Every operation needs a processor with the instruction set of the
+/// An implementation's loads and stores touch exactly `LANES` floats, aligned or not.
+/// For the caller, every operation needs a processor with the instruction set of the
 /// implementation; loads and stores need `LANES` valid floats at the pointer.
+#[allow(
+    clippy::missing_safety_doc,
+    reason = "the trait states it once for all"
+)]
 pub unsafe trait Simd: Copy {
     /// One vector.
     type V: Copy;

@@ -6,7 +6,6 @@
 
 use super::plane::Plane;
 use crate::kernels::per_isa;
-use crate::kernels::simd::Simd;
 use crate::kernels::{Isa, rowwise};
 
 const EPSILON: f64 = 1e-5;
@@ -54,6 +53,15 @@ impl NormState {
     }
 }
 
+/// How a pass is made: with which instructions, over how many images.
+#[derive(Debug, Clone, Copy)]
+pub struct Call {
+    /// Instruction set.
+    pub isa: Isa,
+    /// Images.
+    pub n: usize,
+}
+
 impl Norm {
     fn channels(&self) -> usize {
         self.input.shape.channels
@@ -62,14 +70,14 @@ impl Norm {
     /// y from x with the statistics of the batch, which also move the running ones.
     pub fn forward_training(
         &self,
-        isa: Isa,
+        call: Call,
         y: &mut [f32],
         x: &[f32],
         weights: &[f32],
         statistics: &mut [f32],
         state: &mut NormState,
-        n: usize,
     ) {
+        let Call { isa, n } = call;
         let count = (n * self.input.shape.height * self.input.shape.width) as f64;
         let [total, squares] = &mut state.totals;
         let [sum, sum2] = &mut state.partial;
@@ -96,19 +104,18 @@ impl Norm {
             blend(&mut running_mean[c], f64::from(state.mean[c]));
             blend(&mut running_variance[c], unbiased);
         }
-        self.apply(isa, y, x, weights, state, n);
+        self.apply(call, y, x, weights, state);
     }
 
     /// y from x with the running statistics.
     pub fn forward_evaluation(
         &self,
-        isa: Isa,
+        call: Call,
         y: &mut [f32],
         x: &[f32],
         weights: &[f32],
         statistics: &[f32],
         state: &mut NormState,
-        n: usize,
     ) {
         let running = &statistics[self.statistics..][..2 * self.channels()];
         let (mean, variance) = running.split_at(self.channels());
@@ -116,19 +123,12 @@ impl Norm {
         for (inverse, variance) in state.inverse.iter_mut().zip(variance) {
             *inverse = (1.0 / (f64::from(*variance) + EPSILON).sqrt()) as f32;
         }
-        self.apply(isa, y, x, weights, state, n);
+        self.apply(call, y, x, weights, state);
     }
 
     /// y = x·(γ·inverse) + (β − μ·γ·inverse), then the activation.
-    fn apply(
-        &self,
-        isa: Isa,
-        y: &mut [f32],
-        x: &[f32],
-        weights: &[f32],
-        state: &mut NormState,
-        n: usize,
-    ) {
+    fn apply(&self, call: Call, y: &mut [f32], x: &[f32], weights: &[f32], state: &mut NormState) {
+        let Call { isa, n } = call;
         let [factor, offset, _] = &mut state.line;
         for c in 0..self.channels() {
             factor[c] = weights[self.scale + c] * state.inverse[c];
@@ -145,13 +145,13 @@ impl Norm {
     /// dγ = Σ dy·x̂, dβ = Σ dy, dx = γ·inverse·(dy − mean(dy) − x̂·mean(dy·x̂)).
     pub fn backward(
         &self,
-        isa: Isa,
+        call: Call,
         pass: NormPass<'_>,
         gradients: &mut [f32],
         weights: &[f32],
         state: &mut NormState,
-        n: usize,
     ) {
+        let Call { isa, n } = call;
         let NormPass { dx, dy, y, x } = pass;
         if self.relu {
             for row in self.output.rows(n) {
@@ -213,21 +213,21 @@ fn add_to(totals: &mut [f64], sums: &[f32]) {
     }
 }
 
-per_isa!(fn add_deviations(sums: &mut [f32], x: &[f32], mean: &[f32]) = add_deviations_kernel);
+per_isa!(fn add_deviations(sums: &mut [f32], x: &[f32], mean: &[f32]) = plain add_deviations_kernel);
 per_isa!(
-    fn add_products(sums: &mut [f32], dy: &[f32], x: &[f32], mean: &[f32]) = add_products_kernel
+    fn add_products(sums: &mut [f32], dy: &[f32], x: &[f32], mean: &[f32]) = plain add_products_kernel
 );
 per_isa!(
-    fn line(y: &mut [f32], x: &[f32], factor: &[f32], offset: &[f32], relu: bool) = line_kernel
+    fn line(y: &mut [f32], x: &[f32], factor: &[f32], offset: &[f32], relu: bool) = plain line_kernel
 );
 per_isa!(
     fn add_input_gradient(dx: &mut [f32], dy: &[f32], x: &[f32], line: &[Vec<f32>; 3])
-        = add_input_gradient_kernel
+        = plain add_input_gradient_kernel
 );
 
 /// sums ← sums + (x − mean)² over pixels.
 #[inline(always)]
-fn add_deviations_kernel<S: Simd>(sums: &mut [f32], x: &[f32], mean: &[f32]) {
+fn add_deviations_kernel(sums: &mut [f32], x: &[f32], mean: &[f32]) {
     for pixel in x.chunks_exact(sums.len()) {
         for ((sum, x), mean) in sums.iter_mut().zip(pixel).zip(mean) {
             *sum += (x - mean) * (x - mean);
@@ -237,7 +237,7 @@ fn add_deviations_kernel<S: Simd>(sums: &mut [f32], x: &[f32], mean: &[f32]) {
 
 /// sums ← sums + dy·(x − mean) over pixels.
 #[inline(always)]
-fn add_products_kernel<S: Simd>(sums: &mut [f32], dy: &[f32], x: &[f32], mean: &[f32]) {
+fn add_products_kernel(sums: &mut [f32], dy: &[f32], x: &[f32], mean: &[f32]) {
     let channels = sums.len();
     for (dy, x) in dy.chunks_exact(channels).zip(x.chunks_exact(channels)) {
         for (((sum, dy), x), mean) in sums.iter_mut().zip(dy).zip(x).zip(mean) {
@@ -248,7 +248,7 @@ fn add_products_kernel<S: Simd>(sums: &mut [f32], dy: &[f32], x: &[f32], mean: &
 
 /// y = factor·x + offset, then max(0, y) if `relu`, over pixels.
 #[inline(always)]
-fn line_kernel<S: Simd>(y: &mut [f32], x: &[f32], factor: &[f32], offset: &[f32], relu: bool) {
+fn line_kernel(y: &mut [f32], x: &[f32], factor: &[f32], offset: &[f32], relu: bool) {
     let channels = factor.len();
     for (y, x) in y.chunks_exact_mut(channels).zip(x.chunks_exact(channels)) {
         for (((y, x), factor), offset) in y.iter_mut().zip(x).zip(factor).zip(offset) {
@@ -260,7 +260,7 @@ fn line_kernel<S: Simd>(y: &mut [f32], x: &[f32], factor: &[f32], offset: &[f32]
 
 /// dx ← dx + of_dy·dy + of_x·x + constant over pixels.
 #[inline(always)]
-fn add_input_gradient_kernel<S: Simd>(dx: &mut [f32], dy: &[f32], x: &[f32], line: &[Vec<f32>; 3]) {
+fn add_input_gradient_kernel(dx: &mut [f32], dy: &[f32], x: &[f32], line: &[Vec<f32>; 3]) {
     let [of_dy, of_x, constant] = line;
     let channels = constant.len();
     let pixels = dx.chunks_exact_mut(channels).zip(dy.chunks_exact(channels));

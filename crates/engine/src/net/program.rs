@@ -13,7 +13,7 @@ use std::collections::HashMap;
 /// An operation with its forward and backward.
 #[derive(Debug)]
 pub(super) enum Op {
-    Affine(Affine),
+    Affine(Box<Affine>),
     Norm(Norm),
     Relu(Relu),
     Pool(Pool),
@@ -326,7 +326,7 @@ impl Finish<'_> {
         let (input, output) = (self.planes[step.inputs[0]], self.planes[step.output]);
         let mut affine = Affine::new(parts, input, output, self.batch);
         affine.relu = step.relu;
-        Op::Affine(affine)
+        Op::Affine(Box::new(affine))
     }
 
     fn norm(&mut self, step: &DraftStep, name: &str) -> Op {

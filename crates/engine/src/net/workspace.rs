@@ -1,6 +1,6 @@
 //! The memory that a program works in, and its forward and backward passes.
 
-use super::norm::{NormPass, NormState};
+use super::norm::{Call, NormPass, NormState};
 use super::program::{Node, Op, Program};
 use crate::buffer::Buffer;
 use crate::kernels::Isa;
@@ -133,6 +133,7 @@ impl Workspace {
 
     /// From inputs to logits, for the first `n` examples.
     pub fn forward(&mut self, program: &Program, model: &mut Model, mode: Mode, n: usize) {
+        let call = Call { isa: self.isa, n };
         for (node, state) in program.nodes.iter().zip(&mut self.states) {
             let mut output = take(&mut self.values[node.output]);
             let y = output.get_mut();
@@ -143,11 +144,11 @@ impl Workspace {
                 (Op::Norm(op), State::Norm(state)) => match mode {
                     Mode::Training { .. } => {
                         let running = &mut model.statistics;
-                        op.forward_training(self.isa, y, x, weights, running, state, n);
+                        op.forward_training(call, y, x, weights, running, state);
                     }
                     Mode::Evaluation => {
                         let running = &model.statistics;
-                        op.forward_evaluation(self.isa, y, x, weights, running, state, n);
+                        op.forward_evaluation(call, y, x, weights, running, state);
                     }
                 },
                 (Op::Relu(op), _) => op.forward(self.isa, y, x, n),
@@ -236,7 +237,7 @@ impl Workspace {
                     y,
                     x,
                 };
-                op.backward(isa, pass, gradients.get_mut(), weights, state, n);
+                op.backward(Call { isa, n }, pass, gradients.get_mut(), weights, state);
             }
             (Op::Relu(op), _, Some(dx)) => op.backward(isa, dx.get_mut(), dy.get_mut(), y, n),
             (Op::Pool(op), State::Choices(choices), Some(dx)) => {

@@ -152,7 +152,7 @@ impl Recipe {
     /// One example, (channel, row, column): its class's pattern and some of its own.
     fn example(&self, example: usize) -> Vec<f64> {
         let (size, class) = (self.input.size(), usize::from(label(example)));
-        let value = |i| 2.0 * noise(98, class * size + i) + 2.5 * noise(99, example * size + i);
+        let value = |i| 2.0 * noise(198, class * size + i) + 2.5 * noise(199, example * size + i);
         (0..size).map(value).collect()
     }
 }

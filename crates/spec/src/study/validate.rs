@@ -78,6 +78,10 @@ fn setting(file: &StudyFile, source: &Source<'_>) -> Checked<Setting> {
 fn task(table: &TaskTable, source: &Source<'_>) -> Checked<Task> {
     match (table.dataset, &table.files) {
         (Some(dataset), None) => Ok(Task::Known { dataset }),
+        (None, Some(files)) if files.validation == 0 => Err(source.about(
+            "task.files.validation",
+            "late time is judged on held-out examples; hold out at least 1",
+        )),
         (None, Some(files)) => Ok(Task::Files(files.clone())),
         _ => Err(source.about("task", "give either `dataset` or a table `files`")),
     }

@@ -1,0 +1,107 @@
+//! The state of a run between two steps, as bytes.
+//!
+//! Random streams are functions of the step, so weights, velocity, running
+//! statistics and what has happened so far are all there is to save. The file is
+//! safetensors with the progress as JSON in its metadata.
+
+use crate::buffer::Buffer;
+use crate::kernels::Isa;
+use crate::net::Model;
+use crate::train::{Progress, device_name};
+use safetensors::tensor::TensorView;
+use safetensors::{Dtype, SafeTensors};
+use spec::RunId;
+use std::collections::HashMap;
+
+/// A saved run.
+#[derive(Clone)]
+pub struct Checkpoint {
+    /// Whose state it is.
+    pub run: RunId,
+    /// What trained it: another instruction set rounds otherwise, and a run
+    /// that changed over would match neither.
+    pub device: String,
+    /// Weights and running statistics.
+    pub model: Model,
+    /// Velocity of the descent, laid out as the weights.
+    pub velocity: Buffer,
+    /// What has happened so far.
+    pub progress: Progress,
+}
+
+/// Why bytes are no checkpoint of a run. Nobody needs to act: the run starts again.
+#[derive(Debug, thiserror::Error)]
+pub enum CheckpointError {
+    /// Not written by this program, or damaged.
+    #[error("the checkpoint is damaged: {0}")]
+    Damaged(String),
+    /// Of another run, or of another layout of the same network.
+    #[error("the checkpoint belongs to another run or release")]
+    Foreign,
+}
+
+const FORMAT: &str = "noisescale checkpoint 1";
+
+impl Checkpoint {
+    /// Whether a run on this instruction set may go on from here.
+    pub fn continues(&self, run: RunId, isa: Isa) -> bool {
+        self.run == run && self.device == device_name(isa)
+    }
+
+    /// The checkpoint as a safetensors file.
+    pub fn to_bytes(&self) -> Result<Vec<u8>, CheckpointError> {
+        let damaged = |error: &dyn std::fmt::Display| CheckpointError::Damaged(error.to_string());
+        let parts = [
+            ("weights", self.model.weights.get()),
+            ("velocity", self.velocity.get()),
+            ("statistics", self.model.statistics.as_slice()),
+        ];
+        let mut views = Vec::new();
+        for (name, values) in &parts {
+            let bytes: &[u8] = bytemuck::cast_slice(values);
+            let view = TensorView::new(Dtype::F32, vec![values.len()], bytes);
+            views.push((*name, view.map_err(|error| damaged(&error))?));
+        }
+        let progress = serde_json::to_string(&self.progress).map_err(|error| damaged(&error))?;
+        let metadata = [
+            ("format", FORMAT.to_owned()),
+            ("run", self.run.to_string()),
+            ("device", self.device.clone()),
+            ("progress", progress),
+        ];
+        let metadata = metadata.map(|(key, value)| (key.to_owned(), value)).into();
+        safetensors::serialize(views, Some(metadata)).map_err(|error| damaged(&error))
+    }
+
+    /// Reads a checkpoint.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, CheckpointError> {
+        let damaged = |error: &dyn std::fmt::Display| CheckpointError::Damaged(error.to_string());
+        let (_, header) = SafeTensors::read_metadata(bytes).map_err(|error| damaged(&error))?;
+        let metadata: &HashMap<String, String> =
+            header.metadata().as_ref().ok_or(CheckpointError::Foreign)?;
+        let text = |key: &str| metadata.get(key).ok_or(CheckpointError::Foreign);
+        if text("format")? != FORMAT {
+            return Err(CheckpointError::Foreign);
+        }
+        let file = SafeTensors::deserialize(bytes).map_err(|error| damaged(&error))?;
+        let floats = |name: &str| -> Result<Vec<f32>, CheckpointError> {
+            let tensor = file.tensor(name).map_err(|error| damaged(&error))?;
+            let quads = tensor.data().chunks_exact(4);
+            Ok(quads
+                .map(|quad| f32::from_le_bytes([quad[0], quad[1], quad[2], quad[3]]))
+                .collect())
+        };
+        let progress = serde_json::from_str(text("progress")?).map_err(|error| damaged(&error))?;
+        let run = RunId::try_from(text("run")?.clone()).map_err(|error| damaged(&error))?;
+        Ok(Self {
+            run,
+            device: text("device")?.clone(),
+            model: Model {
+                weights: Buffer::from_slice(&floats("weights")?),
+                statistics: floats("statistics")?,
+            },
+            velocity: Buffer::from_slice(&floats("velocity")?),
+            progress,
+        })
+    }
+}

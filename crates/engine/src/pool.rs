@@ -1,0 +1,195 @@
+//! Training many runs on the CPU: one run per thread, taken from a common supply.
+//!
+//! Each run stays on one thread and in that core's cache; threads share the
+//! data, and the compiled programs of runs of one network and batch size, and
+//! nothing that changes. A run's result is therefore the same bits for any
+//! number of threads and any company.
+
+use crate::checkpoint::Checkpoint;
+use crate::data::Dataset;
+use crate::kernels::Isa;
+use crate::train::{Compiled, Progress, Status, TrainError, Training};
+use spec::{BatchSize, Record, Run, Width};
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How often a run reports and can be stopped.
+const REPORT_EVERY: Duration = Duration::from_millis(100);
+
+/// Where runs come from and where their results go. Called from many threads.
+pub trait Supply: Sync {
+    /// The next run to train; `None` ends the thread that asks.
+    fn take(&self) -> Option<Run>;
+
+    /// A saved state of a run, if there is one to go on from.
+    fn resume(&self, run: &Run) -> Option<Checkpoint>;
+
+    /// Where a run stands; may stop it there.
+    fn advanced(&self, run: &Run, progress: &Progress) -> ControlFlow<()>;
+
+    /// Whether this is the time to save the run, so many seconds after it was last saved.
+    fn wants_checkpoint(&self, unsaved: Duration) -> bool;
+
+    /// A state to save: asked for, or because the run was stopped.
+    fn save(&self, run: &Run, checkpoint: Checkpoint);
+
+    /// A run has ended.
+    fn ended(&self, run: &Run, record: Record);
+}
+
+/// The CPU as a device.
+#[derive(Debug, Clone, Copy)]
+pub struct Pool {
+    /// Instruction set of the kernels.
+    pub isa: Isa,
+    /// Runs trained at once.
+    pub threads: usize,
+}
+
+/// Programs of the networks met so far; runs that share one are a cohort.
+struct Programs(Mutex<HashMap<(Width, BatchSize), Arc<Compiled>>>);
+
+impl Programs {
+    fn of(&self, run: &Run) -> Result<Arc<Compiled>, TrainError> {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (run.width, run.batch_size);
+        if let Some(found) = known.get(&key).filter(|found| found.fits(run)) {
+            return Ok(Arc::clone(found));
+        }
+        let made = Arc::new(Compiled::new(run)?);
+        known.insert(key, Arc::clone(&made));
+        Ok(made)
+    }
+}
+
+impl Pool {
+    /// Trains what the supply gives until it gives no more.
+    pub fn train(&self, data: &Dataset, supply: &dyn Supply) -> Result<(), TrainError> {
+        let programs = Programs(Mutex::default());
+        let work = || -> Result<(), TrainError> {
+            while let Some(run) = supply.take() {
+                let compiled = programs.of(&run)?;
+                self.train_one(&run, data, &compiled, supply)?;
+            }
+            Ok(())
+        };
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..self.threads.max(1))
+                .map(|_| scope.spawn(work))
+                .collect();
+            threads
+                .into_iter()
+                .try_for_each(|thread| match thread.join() {
+                    Ok(result) => result,
+                    Err(panic) => std::panic::resume_unwind(panic),
+                })
+        })
+    }
+
+    /// Trains one run, reporting and saving as it goes.
+    fn train_one(
+        &self,
+        run: &Run,
+        data: &Dataset,
+        compiled: &Compiled,
+        supply: &dyn Supply,
+    ) -> Result<(), TrainError> {
+        let mut training = Training::new(run, data, compiled, self.isa)?;
+        if let Some(checkpoint) = supply.resume(run) {
+            training.restore(checkpoint);
+        }
+        let mut stride = 1;
+        let mut saved = Instant::now();
+        loop {
+            let start = Instant::now();
+            if let Status::Ended(outcome) = training.advance(stride) {
+                supply.ended(run, training.record(outcome));
+                return Ok(());
+            }
+            if supply.advanced(run, training.progress()).is_break() {
+                supply.save(run, training.checkpoint());
+                return Ok(());
+            }
+            if supply.wants_checkpoint(saved.elapsed()) {
+                supply.save(run, training.checkpoint());
+                saved = Instant::now();
+            }
+            // As many steps as fit into the reporting time, at most twice as many as before.
+            let took = start.elapsed().as_secs_f64().max(1e-9);
+            let fitting = stride as f64 * REPORT_EVERY.as_secs_f64() / took;
+            stride = (fitting as u64).clamp(1, 2 * stride);
+        }
+    }
+}
+
+/// Called with the index of a run and where it stands; may stop it there.
+pub type Watch<'a> = &'a (dyn Fn(usize, &Progress) -> ControlFlow<()> + Sync);
+
+/// A fixed list of runs, without checkpoints: the simplest supply.
+struct Listed<'a> {
+    runs: &'a [Run],
+    next: AtomicUsize,
+    records: Mutex<Vec<Option<Record>>>,
+    watch: Watch<'a>,
+}
+
+impl Listed<'_> {
+    fn position(&self, run: &Run) -> Option<usize> {
+        self.runs.iter().position(|listed| listed == run)
+    }
+}
+
+impl Supply for Listed<'_> {
+    fn take(&self) -> Option<Run> {
+        self.runs
+            .get(self.next.fetch_add(1, Ordering::Relaxed))
+            .cloned()
+    }
+
+    fn resume(&self, _: &Run) -> Option<Checkpoint> {
+        None
+    }
+
+    fn advanced(&self, run: &Run, progress: &Progress) -> ControlFlow<()> {
+        self.position(run)
+            .map_or(ControlFlow::Continue(()), |at| (self.watch)(at, progress))
+    }
+
+    fn wants_checkpoint(&self, _: Duration) -> bool {
+        false
+    }
+
+    fn save(&self, _: &Run, _: Checkpoint) {}
+
+    fn ended(&self, run: &Run, record: Record) {
+        if let Some(at) = self.position(run) {
+            self.records.lock().unwrap_or_else(PoisonError::into_inner)[at] = Some(record);
+        }
+    }
+}
+
+impl Pool {
+    /// Trains a list of runs; a run that was stopped has no record.
+    pub fn train_list(
+        &self,
+        data: &Dataset,
+        runs: &[Run],
+        watch: Watch<'_>,
+    ) -> Result<Vec<Option<Record>>, TrainError> {
+        let records = Mutex::new(vec![None; runs.len()]);
+        let list = Listed {
+            runs,
+            next: AtomicUsize::new(0),
+            records,
+            watch,
+        };
+        self.train(data, &list)?;
+        Ok(list
+            .records
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner))
+    }
+}

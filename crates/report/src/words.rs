@@ -1,0 +1,281 @@
+//! What things are called on figures, in tables and on pages: one place for the words.
+
+use crate::number;
+use analysis::late::LateState;
+use analysis::{Axis, Fixed, Interval, Measure, Optimum, Sample, SearchFindings, StudyBrief};
+use spec::{BatchSize, LearningRate, Scheme, SearchKind};
+
+/// A piece of text, raised off the baseline or not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Piece<'a> {
+    /// Its words.
+    pub text: &'a str,
+    /// Whether it is a subscript.
+    pub sub: bool,
+}
+
+/// The pieces of a text with subscripts written `_{…}`.
+pub fn pieces(text: &str) -> Vec<Piece<'_>> {
+    let mut all = Vec::new();
+    let mut rest = text;
+    while let Some((before, from)) = rest.split_once("_{") {
+        let Some((inside, after)) = from.split_once('}') else {
+            break;
+        };
+        all.push(Piece {
+            text: before,
+            sub: false,
+        });
+        all.push(Piece {
+            text: inside,
+            sub: true,
+        });
+        rest = after;
+    }
+    all.push(Piece {
+        text: rest,
+        sub: false,
+    });
+    all.retain(|piece| !piece.text.is_empty());
+    all
+}
+
+/// The text without markup: `ḡ_opt` for `ḡ_{opt}`.
+pub fn plain(text: &str) -> String {
+    pieces(text)
+        .iter()
+        .map(|piece| format!("{}{}", if piece.sub { "_" } else { "" }, piece.text))
+        .collect()
+}
+
+/// A name for files and links: lower-case letters, digits and single dashes.
+pub fn slug(text: &str) -> String {
+    let mut out = String::new();
+    for c in text.chars() {
+        if c.is_ascii_alphanumeric() {
+            out.push(c.to_ascii_lowercase());
+        } else if !out.ends_with('-') && !out.is_empty() {
+            out.push('-');
+        }
+    }
+    out.trim_end_matches('-').into()
+}
+
+/// `batch-size search`.
+pub fn search(kind: SearchKind) -> &'static str {
+    match kind {
+        SearchKind::BatchSize => "batch-size search",
+        SearchKind::LearningRate => "learning-rate search",
+        SearchKind::Grid => "grid",
+        SearchKind::Stability => "stability scan",
+    }
+}
+
+/// `B` or `ε`.
+pub fn axis_symbol(axis: Axis) -> &'static str {
+    match axis {
+        Axis::BatchSize => "B",
+        Axis::LearningRate => "ε",
+    }
+}
+
+/// `batch size` or `learning rate`.
+pub fn axis_name(axis: Axis) -> &'static str {
+    match axis {
+        Axis::BatchSize => "batch size",
+        Axis::LearningRate => "learning rate",
+    }
+}
+
+/// What a scan holds fixed: `ε = 10`, `B = 8`, or that it differs by width.
+pub fn fixed(search: &SearchFindings) -> String {
+    match (search.fixed, search.axis) {
+        (Some(fixed), _) => fixed_value(fixed),
+        (None, Axis::BatchSize) => by_width("ε", search),
+        (None, Axis::LearningRate) => by_width("B", search),
+    }
+}
+
+/// `ε = 0.0025 (w 2–4), 0.00125 (w 6–8)`.
+fn by_width(symbol: &str, search: &SearchFindings) -> String {
+    let mut parts: Vec<(Fixed, u32, u32)> = Vec::new();
+    for found in &search.widths {
+        let width = found.width.get();
+        match parts.last_mut() {
+            Some((fixed, _, last)) if *fixed == found.fixed => *last = width,
+            _ => parts.push((found.fixed, width, width)),
+        }
+    }
+    let each: Vec<String> = parts
+        .iter()
+        .map(|(fixed, first, last)| {
+            let value = fixed_value(*fixed);
+            let value = value.split_once("= ").map_or(value.as_str(), |(_, v)| v);
+            if first == last {
+                format!("{value} (w {first})")
+            } else {
+                format!("{value} (w {first}–{last})")
+            }
+        })
+        .collect();
+    format!("{symbol} = {}", each.join(", "))
+}
+
+/// `ε = 10` or `B = 8`.
+pub fn fixed_value(fixed: Fixed) -> String {
+    match fixed {
+        Fixed::LearningRate(rate) => format!("ε = {}", self::rate(rate)),
+        Fixed::BatchSize(size) => format!("B = {}", number::count(size.get().into())),
+    }
+}
+
+/// A learning rate.
+pub fn rate(rate: LearningRate) -> String {
+    number::significant(rate.get(), 3)
+}
+
+/// The best interval along the scanned axis: `24–32`, or `32` alone.
+pub fn best_values(axis: Axis, optimum: &Optimum) -> String {
+    let size = |size: BatchSize| number::count(size.get().into());
+    match axis {
+        Axis::BatchSize => range(optimum.batch_sizes, size),
+        Axis::LearningRate => range(optimum.learning_rates, rate),
+    }
+}
+
+fn range<T: Copy>(ends: Interval<T>, show: impl Fn(T) -> String) -> String {
+    let (low, high) = (show(ends.low), show(ends.high));
+    if low == high {
+        low
+    } else {
+        format!("{low}–{high}")
+    }
+}
+
+/// `ḡ_{opt}`, `optimal 1/B`, ….
+pub fn optimal(measure: Measure) -> String {
+    match measure {
+        Measure::NormalizedNoise => "ḡ_{opt}".into(),
+        other => format!("optimal {}", other.symbol()),
+    }
+}
+
+/// `noise scale`, `inverse batch size`, ….
+pub fn measure_name(measure: Measure) -> &'static str {
+    match measure {
+        Measure::NormalizedNoise => "noise scale",
+        Measure::InverseBatchSize => "inverse batch size",
+        Measure::WidthOverBatchSize => "width over batch size",
+        Measure::LearningRate => "learning rate",
+        Measure::WidthTimesLearningRate => "width times learning rate",
+    }
+}
+
+/// `97.98 ± 0.05 % (2 s.e., n = 20)`.
+pub fn accuracy(sample: Sample) -> String {
+    match sample.standard_error {
+        Some(error) => format!(
+            "{} ± {} % (2 s.e., n = {})",
+            number::percent(sample.mean),
+            number::percent(2.0 * error),
+            sample.count
+        ),
+        None => format!(
+            "{} % (n = {}, no spread)",
+            number::percent(sample.mean),
+            sample.count
+        ),
+    }
+}
+
+/// `settled`, `still rising`, `unknown`.
+pub fn late(state: LateState) -> &'static str {
+    match state {
+        LateState::Settled => "settled",
+        LateState::StillRising => "still rising",
+        LateState::Unknown => "unknown",
+    }
+}
+
+/// `MNIST 1LP, NTK`, with batch norm and regularizers where there are any.
+pub fn networks(study: &StudyBrief) -> String {
+    let mut text = format!("{}, {}", without_scheme(study), scheme(study.scheme));
+    if study.batch_norm {
+        text += ", batch norm";
+    }
+    if let Some(words) = regularizers(study) {
+        text += ", ";
+        text += &words;
+    }
+    text
+}
+
+/// `MNIST 1LP`.
+pub fn without_scheme(study: &StudyBrief) -> String {
+    format!("{} {}", study.task, study.family_label)
+}
+
+/// `NTK scheme`.
+pub fn scheme(scheme: Scheme) -> String {
+    format!("{scheme} scheme")
+}
+
+/// `dropout 0.3, label smoothing 0.1, crop 4, flip`; `None` without any.
+pub fn regularizers(study: &StudyBrief) -> Option<String> {
+    let used = &study.regularizers;
+    let mut words = Vec::new();
+    if used.dropout > 0.0 {
+        words.push(format!("dropout {}", used.dropout));
+    }
+    if used.label_smoothing > 0.0 {
+        words.push(format!("label smoothing {}", used.label_smoothing));
+    }
+    if used.augmentation.crop_padding > 0 {
+        words.push(format!("crop {}", used.augmentation.crop_padding));
+    }
+    if used.augmentation.flip {
+        words.push("flip".into());
+    }
+    (!words.is_empty()).then(|| words.join(", "))
+}
+
+/// The settings that a figure states below its title.
+pub fn settings(study: &StudyBrief) -> String {
+    format!(
+        "{} · m = {} · σ₀² = {} · N = {} · {} planned per point",
+        networks(study),
+        study.momentum,
+        study.weight_scale,
+        number::count(study.examples.into()),
+        counted(u64::from(study.seeds), "run"),
+    )
+}
+
+/// `1 run`, `20 runs`.
+pub fn counted(count: u64, thing: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{} {thing}{plural}", number::count(count))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn subscripts_are_pieces() {
+        let all = pieces("ḡ_{opt} (1/[loss])");
+        assert_eq!(all.len(), 3);
+        assert_eq!((all[1].text, all[1].sub), ("opt", true));
+        assert_eq!(plain("ḡ_{opt}"), "ḡ_opt");
+        // Without an end it is no subscript.
+        assert_eq!(plain("a_{b"), "a_{b");
+        assert_eq!(pieces(""), []);
+    }
+
+    #[test]
+    fn slugs_are_safe_names() {
+        assert_eq!(slug("MNIST 1LP, NTK scheme"), "mnist-1lp-ntk-scheme");
+        assert_eq!(slug("../../<etc>"), "etc");
+        assert_eq!(slug("ḡ"), "");
+    }
+}
