@@ -16,6 +16,24 @@ pub struct Cli {
 
 #[derive(Subcommand)]
 pub enum Command {
+    /// Run a study: train what is missing, find the law, write the report
+    #[command(after_help = RUN_EXAMPLES)]
+    Run(RunStudyArgs),
+    /// Say what a study would do, and what it would cost on this machine
+    #[command(after_help = CHECK_EXAMPLES)]
+    Check(CheckArgs),
+    /// List the built-in studies
+    List(ListArgs),
+    /// Show where a study stands
+    Status(StatusArgs),
+    /// Write report, figures and results of one or several studies
+    #[command(after_help = REPORT_EXAMPLES)]
+    Report(ReportArgs),
+    /// Write one row per run as CSV
+    Export(ExportArgs),
+    /// Tell batch size and learning rate for a width from a study's law
+    #[command(after_help = PREDICT_EXAMPLES)]
+    Predict(PredictArgs),
     /// Train one network of a study, or a few seeds of it
     #[command(after_help = TRAIN_EXAMPLES)]
     Train(TrainArgs),
@@ -26,6 +44,29 @@ pub enum Command {
     #[command(subcommand)]
     Data(DataCommand),
 }
+
+const RUN_EXAMPLES: &str = "\
+Examples:
+  noisescale run quickstart
+  noisescale run mnist-1lp --widths 128,512 --seeds 5 --time-scale 0.25 --out runs/short
+  noisescale run my-study.toml --set search.batch_sizes=[16,32] --adaptive
+
+Killed or stopped at any moment, the same command goes on where it was.";
+
+const CHECK_EXAMPLES: &str = "\
+Example:
+  noisescale check mnist-1lp --time-scale 0.1";
+
+const REPORT_EXAMPLES: &str = "\
+Examples:
+  noisescale report runs/quickstart
+  noisescale report runs/mnist-ntk runs/mnist-standard --out runs/compared";
+
+const PREDICT_EXAMPLES: &str = "\
+Examples:
+  noisescale predict runs/quickstart --width 128
+  noisescale predict runs/quickstart --width 128 --batch-size 4
+  noisescale predict runs/mnist-2lp --width 4096 --stability runs/stability-2lp --json";
 
 const TRAIN_EXAMPLES: &str = "\
 Examples:
@@ -38,6 +79,142 @@ Example:
   noisescale trace digits-mlp --width 32 --steps 20 --out trace.safetensors
 
 docs/TRACE.md describes the file.";
+
+/// Which study, and how it is shortened or changed.
+#[derive(Args)]
+pub struct SelectArgs {
+    /// A study file, or the name of a built-in study (see `noisescale list`)
+    pub study: String,
+    /// Random repetitions of every point
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub seeds: Option<u32>,
+    /// The widths to study
+    #[arg(long, value_name = "W,W,…", value_delimiter = ',', value_parser = width)]
+    pub widths: Vec<Width>,
+    /// Multiply every training time by this
+    #[arg(long, value_name = "F", value_parser = positive)]
+    pub time_scale: Option<f64>,
+    /// Spend seeds where the best interval may still lie, instead of everywhere
+    #[arg(long)]
+    pub adaptive: bool,
+    /// Change a key of the study, e.g. search.batch_sizes=[16,32]
+    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = override_)]
+    pub set: Vec<Override>,
+}
+
+impl SelectArgs {
+    /// All changes as overrides of the study file.
+    pub fn overrides(&self) -> Vec<Override> {
+        let key = |key: &str, value: String| Override {
+            key: key.into(),
+            value,
+        };
+        let mut all = self.set.clone();
+        all.extend(self.seeds.map(|seeds| key("seeds", seeds.to_string())));
+        if !self.widths.is_empty() {
+            let widths: Vec<String> = self.widths.iter().map(Width::to_string).collect();
+            all.push(key("family.widths", format!("[{}]", widths.join(", "))));
+        }
+        all.extend(
+            self.time_scale
+                .map(|scale| key("time.scale", format!("{scale:?}"))),
+        );
+        all.extend(self.adaptive.then(|| key("search.adaptive", "true".into())));
+        all
+    }
+}
+
+#[derive(Args)]
+pub struct RunStudyArgs {
+    #[command(flatten)]
+    pub select: SelectArgs,
+    /// Folder for records and report [default: runs/STUDY]
+    #[arg(long, short, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// What to train on
+    #[arg(long, value_enum, default_value_t = Device::Cpu)]
+    pub device: Device,
+    /// Runs trained at once [default: one per core]
+    #[arg(long, value_name = "N", value_parser = threads)]
+    pub threads: Option<usize>,
+    /// Show no progress
+    #[arg(long, short)]
+    pub quiet: bool,
+    /// Print the findings as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args)]
+pub struct CheckArgs {
+    #[command(flatten)]
+    pub select: SelectArgs,
+    /// As JSON, for programs
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args)]
+pub struct ListArgs {
+    /// As JSON, for programs
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args)]
+pub struct StatusArgs {
+    /// Folder of a study
+    pub dir: PathBuf,
+    /// As JSON, for programs
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args)]
+pub struct ReportArgs {
+    /// Folders of studies
+    #[arg(required = true, value_name = "DIR")]
+    pub dirs: Vec<PathBuf>,
+    /// Where to write [default: the study's folder]
+    #[arg(long, short, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Print the findings as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args)]
+pub struct ExportArgs {
+    /// Folder of a study
+    pub dir: PathBuf,
+    /// As CSV, the only format so far
+    #[arg(long, default_value_t = true)]
+    pub csv: bool,
+    /// File to write [default: standard output]
+    #[arg(long, short, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+}
+
+#[derive(Args)]
+pub struct PredictArgs {
+    /// Folder of a study
+    pub dir: PathBuf,
+    /// The width to predict for
+    #[arg(long, short, value_parser = width)]
+    pub width: Width,
+    /// Fix the batch size
+    #[arg(long, short, value_name = "B", value_parser = batch_size, conflicts_with = "learning_rate")]
+    pub batch_size: Option<BatchSize>,
+    /// Fix the learning rate
+    #[arg(long, short, value_name = "E", value_parser = learning_rate)]
+    pub learning_rate: Option<LearningRate>,
+    /// Folder of a stability study of the same networks
+    #[arg(long, value_name = "DIR")]
+    pub stability: Option<PathBuf>,
+    /// As JSON, for programs
+    #[arg(long)]
+    pub json: bool,
+}
 
 /// Which run of a study.
 #[derive(Args)]
@@ -66,7 +243,7 @@ pub struct TrainArgs {
     #[command(flatten)]
     pub run: RunArgs,
     /// Train for so many epochs [default: as the study says]
-    #[arg(long, value_name = "N", conflicts_with = "steps", value_parser = epochs)]
+    #[arg(long, value_name = "N", conflicts_with = "steps", value_parser = positive)]
     pub epochs: Option<f64>,
     /// Train for so many steps
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
@@ -120,11 +297,11 @@ fn learning_rate(text: &str) -> Result<LearningRate, String> {
     LearningRate::new(number(text, "a number")?).map_err(|error| error.to_string())
 }
 
-fn epochs(text: &str) -> Result<f64, String> {
-    let epochs: f64 = number(text, "a number")?;
-    match epochs.is_finite() && epochs > 0.0 {
-        true => Ok(epochs),
-        false => Err("epochs must be finite and above 0".into()),
+fn positive(text: &str) -> Result<f64, String> {
+    let value: f64 = number(text, "a number")?;
+    match value.is_finite() && value > 0.0 {
+        true => Ok(value),
+        false => Err(format!("`{text}` is not finite and above 0")),
     }
 }
 

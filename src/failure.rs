@@ -1,6 +1,7 @@
 //! How a command fails: one sentence, and an exit code that says whose turn it is.
 
 use crate::studies::UnknownStudy;
+use analysis::PredictError;
 use engine::data::DataError;
 use engine::train::TrainError;
 use spec::{FamilyError, StudyError};
@@ -11,15 +12,39 @@ const MISTAKE: u8 = 2;
 /// What was asked for failed.
 const FAILURE: u8 = 1;
 
+/// Somebody asked to stop.
+const INTERRUPTED: u8 = 130;
+
+/// A study was stopped before its end.
+#[derive(Debug, thiserror::Error)]
+#[error("stopped; {recorded} runs are recorded and nothing is lost. Go on with: {again}")]
+pub struct Interrupted {
+    /// Runs recorded so far.
+    pub recorded: usize,
+    /// The command that goes on.
+    pub again: String,
+}
+
+/// A mistake that only the command itself can see.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Mistake(pub String);
+
 /// Prints the error and gives the exit code.
 pub fn report(error: &anyhow::Error) -> ExitCode {
     eprintln!("noisescale: {error}");
     let mistake = error.is::<StudyError>()
+        || error.is::<Mistake>()
+        || error.is::<PredictError>()
         || error
             .downcast_ref::<DataError>()
             .is_some_and(DataError::is_mistake)
         || error.is::<UnknownStudy>()
         || error.is::<TrainError>()
         || error.is::<FamilyError>();
-    ExitCode::from(if mistake { MISTAKE } else { FAILURE })
+    ExitCode::from(match mistake {
+        _ if error.is::<Interrupted>() => INTERRUPTED,
+        true => MISTAKE,
+        false => FAILURE,
+    })
 }

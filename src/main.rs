@@ -2,9 +2,15 @@
 //! generalizes best, shows how it grows with width, and tells the batch size and
 //! learning rate for the next width.
 
+mod check;
 mod cli;
 mod data_cli;
 mod failure;
+mod folder;
+mod report;
+mod run;
+mod runner;
+mod status;
 mod studies;
 mod trace;
 mod train;
@@ -14,6 +20,13 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let result = match cli::Cli::parse().command {
+        cli::Command::Run(args) => run::run(&args),
+        cli::Command::Check(args) => check::run(&args),
+        cli::Command::List(args) => check::list(&args),
+        cli::Command::Status(args) => status::run(&args),
+        cli::Command::Report(args) => report::run(&args),
+        cli::Command::Export(args) => report::export(&args),
+        cli::Command::Predict(args) => report::run_predict(&args),
         cli::Command::Train(args) => train::run(&args),
         cli::Command::Trace(args) => trace::run(&args),
         cli::Command::Data(command) => data_cli::run(&command),

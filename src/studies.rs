@@ -21,7 +21,42 @@ macro_rules! built_in {
 }
 
 /// All of them.
-pub const BUILT_IN: &[BuiltIn] = built_in!["digits-mlp", "mnist-1lp", "fmnist-cnn", "cifar10-wrn"];
+pub const BUILT_IN: &[BuiltIn] = built_in![
+    "quickstart",
+    "digits-mlp",
+    "mnist-1lp",
+    "mnist-2lp",
+    "mnist-3lp",
+    "mnist-cnn",
+    "fmnist-1lp",
+    "fmnist-2lp",
+    "fmnist-3lp",
+    "fmnist-cnn",
+    "cifar10-cnn",
+    "cifar10-wrn",
+    "std-mnist-1lp",
+    "std-mnist-2lp",
+    "std-mnist-3lp",
+    "std-fmnist-cnn",
+    "std-cifar10-wrn",
+    "bn-mnist-cnn",
+    "bn-fmnist-cnn",
+    "bn-cifar10-cnn",
+    "bn-cifar10-wrn",
+    "std-bn-cifar10-wrn",
+    "std-reg-cifar10-wrn",
+    "grid-mnist-3lp",
+    "stability-ntk-mnist-2lp",
+    "stability-ntk-fmnist-cnn",
+    "stability-ntk-cifar10-wrn",
+    "stability-std-mnist-2lp",
+    "stability-std-fmnist-cnn",
+    "stability-std-cifar10-wrn",
+    "mnist-bh",
+    "std-mnist-bh",
+    "mnist-th",
+    "std-mnist-th",
+];
 
 /// A name that is neither a file nor a built-in study.
 #[derive(Debug, thiserror::Error)]
@@ -47,20 +82,41 @@ fn nearest(name: &str) -> String {
         })
 }
 
-/// Reads the study of a file or of a built-in name. The user's own data are
-/// looked at, since a plan needs their size.
-pub fn open(name: &str, overrides: &[Override]) -> Result<Study> {
-    let built_in = BUILT_IN.iter().find(|study| study.name == name);
-    let mut study = match built_in {
-        Some(found) => {
-            let origin = format!("built-in study {name}");
-            Study::parse(name, Path::new(&origin), found.text, overrides)?
-        }
-        None if name.ends_with(".toml") || Path::new(name).exists() => {
-            Study::load(Path::new(name), overrides)?
-        }
-        None => return Err(UnknownStudy { name: name.into() }.into()),
-    };
+/// A study with the text it was read from.
+pub struct Source {
+    /// The study, complete.
+    pub study: Study,
+    /// Its text.
+    pub text: String,
+}
+
+/// Reads the study of a file or of a built-in name.
+pub fn open(name: &str, overrides: &[Override]) -> Result<Source> {
+    if let Some(found) = BUILT_IN.iter().find(|study| study.name == name) {
+        let origin = format!("built-in study {name}");
+        let study = Study::parse(name, Path::new(&origin), found.text, overrides)?;
+        return Ok(Source {
+            study: complete(study)?,
+            text: found.text.into(),
+        });
+    }
+    let path = Path::new(name);
+    if !name.ends_with(".toml") && !path.exists() {
+        return Err(UnknownStudy { name: name.into() }.into());
+    }
+    let study = Study::load(path, overrides)?;
+    let text = std::fs::read_to_string(path).map_err(|source| spec::StudyError::Unreadable {
+        path: path.into(),
+        source,
+    })?;
+    Ok(Source {
+        study: complete(study)?,
+        text,
+    })
+}
+
+/// Looks at the user's own data, if the study has such: a plan needs their size.
+pub fn complete(mut study: Study) -> Result<Study> {
     if let Task::Files(files) = &study.setting.task {
         let content = data::inspect_files(files)?;
         let files = spec::task::FileTask {
@@ -68,6 +124,7 @@ pub fn open(name: &str, overrides: &[Override]) -> Result<Study> {
             ..files.clone()
         };
         Arc::make_mut(&mut study.setting).task = Task::Files(files);
+        study.check_data()?;
     }
     Ok(study)
 }

@@ -9,7 +9,7 @@ use engine::trace::Trace;
 
 /// Takes the steps and writes the file.
 pub fn run(args: &TraceArgs) -> Result<()> {
-    let study = studies::open(&args.run.study, &args.run.overrides)?;
+    let study = studies::open(&args.run.study, &args.run.overrides)?.study;
     let run = select(&study, &args.run, Length::Steps(args.steps));
     let data = studies::data(&study)?;
     Trace::of(&run, &data, Isa::detect())?.write(&args.out)?;

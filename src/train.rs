@@ -51,7 +51,7 @@ pub fn select(study: &Study, args: &RunArgs, length: Length) -> Run {
 
 /// Trains, and prints what came out.
 pub fn run(args: &TrainArgs) -> Result<()> {
-    let study = studies::open(&args.run.study, &args.run.overrides)?;
+    let study = studies::open(&args.run.study, &args.run.overrides)?.study;
     let length = match (args.epochs, args.steps) {
         (Some(epochs), _) => Length::Epochs(epochs),
         (_, Some(steps)) => Length::Steps(steps),

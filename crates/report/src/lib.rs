@@ -1,1 +1,55 @@
+//! Figures and reports: what a study found, as SVG, PNG, CSV, JSON, tables and one
+//! self-contained page.
+//!
+//! It goes one way: [`figures`] turns [`Findings`](analysis::Findings) into figure data,
+//! a figure is drawn as SVG or PNG from the same shapes, and [`html()`] puts figures,
+//! tables and sentences on a page. Figures see findings, never records; the live page
+//! and the report are this one renderer. Nothing here reads a clock or does I/O, so the
+//! same findings give the same bytes.
+//!
+//! Every number that is shown carries its n, its interval and its unit; what is not
+//! bracketed, not at late time or has too few trained runs says so ([`flag`]).
+//! `docs/REPORT.md` describes what comes out.
 
+mod csv;
+mod draw;
+pub mod figure;
+pub mod flag;
+mod font;
+mod html;
+mod number;
+pub mod palette;
+mod phrase;
+mod png;
+pub mod results;
+mod svg;
+pub mod table;
+pub mod tables;
+mod words;
+
+pub use csv::{RUN_COLUMNS, runs_csv, runs_csv_of};
+pub use figure::{Figure, FigureKind, figures};
+pub use flag::{Flag, FlagKind, flags};
+pub use html::{PageOptions, body, html};
+pub use png::PngError;
+pub use results::{RESULTS_VERSION, Results, ResultsError, parse_results, results_json};
+pub use tables::tables;
+
+use draw::Form;
+
+impl Figure {
+    /// The figure as an SVG file of its own, with title, settings and notes.
+    pub fn svg(&self) -> String {
+        svg::write(&draw::draw(self, Form::Alone), true)
+    }
+
+    /// The same drawing as a PNG file; `scale` 2 is twice as many pixels each way.
+    pub fn png(&self, scale: f64) -> Result<Vec<u8>, PngError> {
+        png::write(&draw::draw(self, Form::Alone), scale)
+    }
+
+    /// What the figure shows, a row for every mark.
+    pub fn csv(&self) -> String {
+        csv::figure_csv(self)
+    }
+}

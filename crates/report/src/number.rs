@@ -32,6 +32,16 @@ pub fn significant(value: f64, digits: i32) -> String {
     trimmed(&fixed(value, digits - 1 - order))
 }
 
+/// The number with so many significant digits, zeros at its end included.
+pub fn kept(value: f64, digits: i32) -> String {
+    let order = if value == 0.0 { 0 } else { exponent(value) };
+    if (-4..7).contains(&order) {
+        fixed(value, digits - 1 - order)
+    } else {
+        significant(value, digits)
+    }
+}
+
 /// The number with so many decimals, thousands set off by commas from 10,000 on;
 /// negative decimals round to tens, hundreds, ….
 pub fn fixed(value: f64, decimals: i32) -> String {
@@ -91,7 +101,9 @@ pub fn superscript(number: i32) -> String {
         '1' => '¹',
         '2' => '²',
         '3' => '³',
-        other => char::from_u32('⁰' as u32 + (other as u32).wrapping_sub('0' as u32)).unwrap_or(' '),
+        other => {
+            char::from_u32('⁰' as u32 + (other as u32).wrapping_sub('0' as u32)).unwrap_or(' ')
+        }
     };
     number.to_string().chars().map(raised).collect()
 }
@@ -125,7 +137,11 @@ pub fn interval(ends: Interval<f64>) -> String {
 }
 
 fn ends_at(ends: Interval<f64>, decimals: i32) -> String {
-    format!("[{}, {}]", fixed(ends.low, decimals), fixed(ends.high, decimals))
+    format!(
+        "[{}, {}]",
+        fixed(ends.low, decimals),
+        fixed(ends.high, decimals)
+    )
 }
 
 /// A share as a percentage without its sign: `97.98`.

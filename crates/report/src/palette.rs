@@ -63,12 +63,20 @@ impl Ink {
 
     /// Its colour on white paper, as `#rrggbb`.
     pub fn light(self) -> &'static str {
-        self.pick(["#1b1f24", "#59636e", "#6e7781", "#e3e6ea", "#ffffff"], &LIGHT, &UNORDERED_LIGHT)
+        self.pick(
+            ["#1b1f24", "#59636e", "#6e7781", "#e3e6ea", "#ffffff"],
+            &LIGHT,
+            &UNORDERED_LIGHT,
+        )
     }
 
     /// Its colour on dark paper.
     pub fn dark(self) -> &'static str {
-        self.pick(["#e6e9ed", "#a3adb8", "#8b949e", "#2e343b", "#15191e"], &DARK, &UNORDERED_DARK)
+        self.pick(
+            ["#e6e9ed", "#a3adb8", "#8b949e", "#2e343b", "#15191e"],
+            &DARK,
+            &UNORDERED_DARK,
+        )
     }
 
     fn pick(

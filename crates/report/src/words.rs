@@ -79,14 +79,6 @@ pub fn axis_symbol(axis: Axis) -> &'static str {
     }
 }
 
-/// `batch size` or `learning rate`.
-pub fn axis_name(axis: Axis) -> &'static str {
-    match axis {
-        Axis::BatchSize => "batch size",
-        Axis::LearningRate => "learning rate",
-    }
-}
-
 /// What a scan holds fixed: `ε = 10`, `B = 8`, or that it differs by width.
 pub fn fixed(search: &SearchFindings) -> String {
     match (search.fixed, search.axis) {

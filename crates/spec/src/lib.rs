@@ -26,6 +26,6 @@ pub use quantity::{
 pub use record::{CurvePoint, Outcome, Record};
 pub use run::{Augmentation, Optimizer, Regularizers, Run, RunId, Setting, UpdateRule};
 pub use scheme::Scheme;
-pub use study::{Override, Search, Study, StudyError};
+pub use study::{Override, Search, Spending, Study, StudyError};
 pub use task::{DatasetName, Task};
 pub use time::{Evaluation, TimeBounds};

@@ -11,12 +11,18 @@ pub mod softmax;
 
 use std::fmt;
 
-/// An instruction set that kernels are compiled for.
+/// An instruction set that kernels are compiled for, and that this processor has:
+/// there is no way to make one that it lacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Isa {
+pub struct Isa(pub(crate) Set);
+
+/// The instruction sets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Set {
     /// Whatever the target has at least.
     Portable,
     /// x86-64 with AVX2 and FMA.
+    #[cfg(target_arch = "x86_64")]
     Avx2,
 }
 
@@ -31,18 +37,19 @@ impl Isa {
         let mut found = Vec::new();
         #[cfg(target_arch = "x86_64")]
         if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
-            found.push(Self::Avx2);
+            found.push(Self(Set::Avx2));
         }
-        found.push(Self::Portable);
+        found.push(Self(Set::Portable));
         found
     }
 }
 
 impl fmt::Display for Isa {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Portable => "portable",
-            Self::Avx2 => "avx2",
+        f.write_str(match self.0 {
+            Set::Portable => "portable",
+            #[cfg(target_arch = "x86_64")]
+            Set::Avx2 => "avx2",
         })
     }
 }
@@ -73,11 +80,11 @@ macro_rules! per_isa {
             fn avx2($($arg: $ty),*) {
                 $avx2($($arg),*)
             }
-            match isa {
-                // SAFETY: an `Isa` other than the portable one comes from detection.
+            match isa.0 {
+                // SAFETY: an `Isa` of AVX2 is only made after its detection.
                 #[cfg(target_arch = "x86_64")]
-                $crate::kernels::Isa::Avx2 => unsafe { avx2($($arg),*) },
-                _ => $portable($($arg),*),
+                $crate::kernels::Set::Avx2 => unsafe { avx2($($arg),*) },
+                $crate::kernels::Set::Portable => $portable($($arg),*),
             }
         }
     };

@@ -1,6 +1,7 @@
 //! All figures of some studies, in the order of the paper.
 
-use super::{Figure, agreement, grid, groups, law, scan, schemes, stability};
+use super::{Figure, Ranges, agreement, grid, groups, law, scan, schemes, stability};
+use crate::words;
 use analysis::Findings;
 use std::collections::HashSet;
 
@@ -23,7 +24,20 @@ pub fn figures(findings: &[Findings]) -> Vec<Figure> {
     all.extend(schemes::figures(findings));
     all.retain(|figure| figure.series.iter().any(|series| !series.marks.is_empty()));
     make_unique(&mut all);
+    all.iter_mut().for_each(note_hidden);
     all
+}
+
+/// Says how many marks lie below the range that is shown.
+fn note_hidden(figure: &mut Figure) {
+    let lowest = Ranges::of(figure).y.low;
+    let hidden = figure.marks().filter(|(_, mark)| mark.y < lowest).count() as u64;
+    if hidden > 0 {
+        figure.notes.push(format!(
+            "▼ at the lower edge: {} below the range of the axis.",
+            words::counted(hidden, "point")
+        ));
+    }
 }
 
 /// Adds -2, -3, … to names that were taken.

@@ -23,9 +23,8 @@ impl<'a> Group<'a> {
 pub fn groups(findings: &[Findings]) -> Vec<Group<'_>> {
     let mut all: Vec<Group<'_>> = Vec::new();
     for one in findings {
-        let together = |group: &&mut Group<'_>| {
-            group.study().is_some_and(|study| alike(study, &one.study))
-        };
+        let together =
+            |group: &&mut Group<'_>| group.study().is_some_and(|study| alike(study, &one.study));
         match all.iter_mut().find(together) {
             Some(group) => group.members.push(one),
             None => all.push(Group {

@@ -98,6 +98,9 @@ pub struct SearchTable {
     pub learning_rates: Option<Vec<LearningRate>>,
     pub reference_learning_rate: Option<LearningRate>,
     pub reference_steps: Option<u64>,
+    pub extend: Option<u32>,
+    #[serde(default)]
+    pub adaptive: bool,
 }
 
 #[derive(Debug, Deserialize)]
@@ -109,6 +112,7 @@ pub struct TimeTable {
     pub evaluations: Option<u32>,
     pub stall_accuracy: Option<f64>,
     pub stall_after: Option<f64>,
+    pub scale: Option<f64>,
 }
 
 #[derive(Debug, Deserialize)]

@@ -37,6 +37,19 @@ pub struct Study {
     pub time: TimeBounds,
     /// Where some widths differ from the rest.
     pub by_width: Vec<WidthRule>,
+    /// How many values the grid of one width may grow by until its optimum is bracketed.
+    pub extend: u32,
+    /// Which seeds are trained.
+    pub spending: Spending,
+}
+
+/// Which seeds of a point are trained.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Spending {
+    /// All of them, as in the paper.
+    EverySeed,
+    /// A few everywhere, the rest where the best interval may still lie.
+    Adaptive,
 }
 
 /// What a study scans.
@@ -165,6 +178,16 @@ impl Study {
         validate::study(name, file, &source)
     }
 
+    /// Checks batch sizes and networks against the data, for a study of the
+    /// user's own files once their content is known.
+    pub fn check_data(&self) -> Result<(), StudyError> {
+        let source = error::Source {
+            origin: PathBuf::from(&self.name),
+            text: "",
+        };
+        validate::check_against_data(self, &source)
+    }
+
     /// The time bounds at one width.
     pub fn time_at(&self, width: Width) -> TimeBounds {
         self.rule(width).map_or(self.time, |rule| rule.time)
@@ -183,7 +206,7 @@ impl Study {
             .find(|rule| rule.widths.contains(&width))
     }
 
-    /// The same study with every training time multiplied by `factor`.
+    /// The same study with every training time multiplied by `factor`: what `time.scale` does.
     pub fn with_time_scale(mut self, factor: f64) -> Self {
         self.time = self.time.scaled(factor);
         for rule in &mut self.by_width {

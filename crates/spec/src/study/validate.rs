@@ -6,8 +6,8 @@ use super::file::{
     TimeTable, WidthTable,
 };
 use super::{
-    BatchSizeSearch, GridSearch, LearningRateSearch, ReferenceTime, Search, StabilitySearch, Study,
-    WidthRule,
+    BatchSizeSearch, GridSearch, LearningRateSearch, ReferenceTime, Search, Spending,
+    StabilitySearch, Study, WidthRule,
 };
 use crate::family::{Family, Pool};
 use crate::quantity::{BatchSize, Momentum, WeightScale, Width};
@@ -22,11 +22,24 @@ type Checked<T> = Result<T, StudyError>;
 const WEIGHT_SCALE: f64 = 2.0;
 const MOMENTUM: f64 = 0.9;
 const SEEDS: u32 = 20;
+const EXTEND: u32 = 8;
 
 pub fn study(name: &str, file: StudyFile, source: &Source<'_>) -> Checked<Study> {
     let setting = Arc::new(setting(&file, source)?);
     let widths = axis(file.family.widths, "family.widths", source)?;
+    let extend = file.search.extend.unwrap_or(EXTEND);
+    let spending = match file.search.adaptive {
+        true => Spending::Adaptive,
+        false => Spending::EverySeed,
+    };
     let search = search(file.search, source)?;
+    let scale = file.time.scale.unwrap_or(1.0);
+    if !scale.is_finite() || scale <= 0.0 {
+        return Err(source.about(
+            "time.scale",
+            format!("must be finite and above 0, not {scale}"),
+        ));
+    }
     let time = bounds(file.time.epochs, file.time.steps, "time", source)?;
     let by_width = file
         .by_width
@@ -47,9 +60,11 @@ pub fn study(name: &str, file: StudyFile, source: &Source<'_>) -> Checked<Study>
         seeds,
         time,
         by_width,
+        extend,
+        spending,
     };
     check_against_data(&study, source)?;
-    Ok(study)
+    Ok(study.with_time_scale(scale))
 }
 
 fn setting(file: &StudyFile, source: &Source<'_>) -> Checked<Setting> {
@@ -326,7 +341,7 @@ impl SearchKeys<'_> {
 
 /// What can only be judged with the data's sizes at hand; for the user's own
 /// files that is after they were read.
-fn check_against_data(study: &Study, source: &Source<'_>) -> Checked<()> {
+pub fn check_against_data(study: &Study, source: &Source<'_>) -> Checked<()> {
     let Some(content) = study.setting.task.content() else {
         return Ok(());
     };

@@ -1,0 +1,237 @@
+//! Curves, bars, marks, fitted lines and the strip of best intervals.
+
+use super::frame::Frame;
+use super::scene::{Item, Outline, Scene, Shape, Spot, Stroke, spot};
+use crate::figure::{Figure, FigureKind, Fit, Mark, Marker, Series, Span};
+use crate::palette::Ink;
+use analysis::Interval;
+
+/// Pixels between series that are set apart.
+const DODGE: f64 = 3.5;
+
+/// Draws everything inside the frame.
+pub fn draw(scene: &mut Scene, figure: &Figure, frame: &Frame) {
+    for fit in &figure.fits {
+        draw_band(scene, fit, frame);
+    }
+    if figure.diagonal {
+        let (low, high) = (frame.ranges.x.low, frame.ranges.x.high);
+        let line = Shape::line(frame.at(low, low), frame.at(high, high), Ink::Axis, 1.2);
+        scene.shape(line.dashed([5.0, 4.0]));
+    }
+    for fit in &figure.fits {
+        draw_fit(scene, fit, frame);
+    }
+    for series in figure.series.iter().filter(|series| series.joined) {
+        draw_curve(scene, series, frame);
+    }
+    for series in &figure.series {
+        for mark in &series.marks {
+            scene.items.push(draw_mark(figure, series, mark, frame));
+        }
+    }
+}
+
+fn draw_band(scene: &mut Scene, fit: &Fit, frame: &Frame) {
+    if let Some(slopes) = fit.slopes {
+        let corners = vec![
+            frame.at(0.0, 0.0),
+            frame.at(fit.until, fit.until * slopes.high),
+            frame.at(fit.until, fit.until * slopes.low),
+        ];
+        scene.shape(Shape::polygon(corners, fit.ink).faint(0.14));
+    }
+}
+
+/// Solid over the fitted widths, dashed from the origin to them.
+fn draw_fit(scene: &mut Scene, fit: &Fit, frame: &Frame) {
+    let at = |x: f64| frame.at(x, fit.slope * x);
+    let (from, until) = (at(fit.from), at(fit.until));
+    scene.shape(Shape::line(at(0.0), from, fit.ink, 1.3).dashed([4.0, 3.0]));
+    scene.shape(Shape::line(from, until, fit.ink, 1.6));
+}
+
+fn draw_curve(scene: &mut Scene, series: &Series, frame: &Frame) {
+    let line: Vec<Spot> = (series.marks.iter())
+        .map(|mark| frame.at(mark.x, mark.y))
+        .collect();
+    let pieces = frame.clipped(&line);
+    if !pieces.is_empty() {
+        scene.shape(Shape::lines(pieces, series.ink, 1.4).faint(0.85));
+    }
+}
+
+fn draw_mark(figure: &Figure, series: &Series, mark: &Mark, frame: &Frame) -> Item {
+    let mut at = frame.at(mark.x, mark.y);
+    at.x += DODGE * f64::from(series.dodge);
+    let mut shapes = Vec::new();
+    let below = mark.y < frame.ranges.y.low;
+    if below {
+        at.y = frame.bottom() - 5.0;
+        at.x = frame.clamp_x(at.x);
+        shapes.push(marker(Marker::Inverted, at, 4.0, series.ink, false));
+    } else {
+        shapes.extend(bars(figure, series.ink, mark, at, frame));
+        shapes.extend(arrows(series.ink, mark, at));
+        let radius = if series.joined { 3.7 } else { 4.8 };
+        shapes.push(marker(series.marker, at, radius, series.ink, mark.hollow));
+    }
+    let mut text = mark.text.clone();
+    if below {
+        text.push("below the range of the axis".into());
+    }
+    Item::Mark { at, text, shapes }
+}
+
+fn bars(figure: &Figure, ink: Ink, mark: &Mark, at: Spot, frame: &Frame) -> Vec<Shape> {
+    let mut shapes = Vec::new();
+    let ends = |i: Interval<f64>| [i.low, i.high].map(|y| frame.clamp_y(frame.y(y)));
+    if let Some([low, high]) = mark.y_whisker.map(ends) {
+        let line = Shape::line(spot(at.x, low), spot(at.x, high), ink, 1.0);
+        shapes.push(line.faint(0.7));
+    }
+    let thick = figure.kind == FigureKind::Law;
+    if let Some([low, high]) = mark.y_bar.map(ends) {
+        let mut pieces = vec![vec![spot(at.x, low), spot(at.x, high)]];
+        if !thick {
+            for y in [low, high] {
+                pieces.push(vec![spot(at.x - 3.0, y), spot(at.x + 3.0, y)]);
+            }
+        }
+        shapes.push(Shape::lines(pieces, ink, if thick { 3.0 } else { 1.1 }));
+    }
+    if let Some(bar) = mark.x_bar {
+        let [low, high] = [bar.low, bar.high].map(|x| frame.clamp_x(frame.x(x)));
+        let mut pieces = vec![vec![spot(low, at.y), spot(high, at.y)]];
+        for x in [low, high] {
+            pieces.push(vec![spot(x, at.y - 3.0), spot(x, at.y + 3.0)]);
+        }
+        shapes.push(Shape::lines(pieces, ink, 1.1));
+    }
+    shapes
+}
+
+fn arrows(ink: Ink, mark: &Mark, at: Spot) -> Vec<Shape> {
+    let arrow = |direction: f64| {
+        let tip = at.y + 20.0 * direction;
+        let neck = tip - 4.5 * direction;
+        let head = vec![
+            spot(at.x - 3.5, neck),
+            spot(at.x, tip),
+            spot(at.x + 3.5, neck),
+        ];
+        Shape::lines(vec![vec![at, spot(at.x, tip)], head], ink, 1.3)
+    };
+    let mut shapes = Vec::new();
+    if mark.open.above {
+        shapes.push(arrow(-1.0));
+    }
+    if mark.open.below {
+        shapes.push(arrow(1.0));
+    }
+    shapes
+}
+
+/// A mark of about the same area in every shape.
+pub fn marker(kind: Marker, at: Spot, radius: f64, ink: Ink, hollow: bool) -> Shape {
+    let around = |corners: usize, radius: f64, turn: f64| {
+        let corner = |k: usize| {
+            let angle = std::f64::consts::TAU * (k as f64 / corners as f64 + turn);
+            spot(at.x + radius * angle.sin(), at.y - radius * angle.cos())
+        };
+        Outline::Polygon((0..corners).map(corner).collect())
+    };
+    let outline = match kind {
+        Marker::Circle => Outline::Circle { centre: at, radius },
+        Marker::Square => around(4, 1.27 * radius, 0.125),
+        Marker::Triangle => around(3, 1.45 * radius, 0.0),
+        Marker::Diamond => around(4, 1.3 * radius, 0.0),
+        Marker::Inverted => around(3, 1.45 * radius, 0.5),
+        Marker::Pentagon => around(5, 1.18 * radius, 0.0),
+        Marker::Plus => plus(at, 1.3 * radius, 0.48 * radius),
+        Marker::Hexagon => around(6, 1.12 * radius, 0.0),
+    };
+    let (fill, line, width) = if hollow {
+        (Ink::Paper, ink, 1.6)
+    } else {
+        (ink, Ink::Paper, 0.8)
+    };
+    Shape {
+        outline,
+        stroke: Some(Stroke {
+            ink: line,
+            width,
+            dash: None,
+        }),
+        fill: Some(fill),
+        opacity: 1.0,
+    }
+}
+
+fn plus(at: Spot, reach: f64, half: f64) -> Outline {
+    let quarter = [
+        (-half, -reach),
+        (half, -reach),
+        (half, -half),
+        (reach, -half),
+        (reach, half),
+        (half, half),
+        (half, reach),
+        (-half, reach),
+        (-half, half),
+        (-reach, half),
+        (-reach, -half),
+        (-half, -half),
+    ];
+    Outline::Polygon(quarter.map(|(x, y)| spot(at.x + x, at.y + y)).to_vec())
+}
+
+/// Height of the strip of best intervals.
+pub fn strip_height(figure: &Figure) -> f64 {
+    match figure.spans.len() {
+        0 => 0.0,
+        rows => row_height(rows) * rows as f64 + 8.0,
+    }
+}
+
+fn row_height(rows: usize) -> f64 {
+    (60.0 / rows as f64).clamp(4.5, 8.0)
+}
+
+/// Draws the best intervals above the frame, one row each.
+pub fn draw_strip(scene: &mut Scene, figure: &Figure, frame: &Frame) {
+    let row = row_height(figure.spans.len());
+    let top = frame.top - strip_height(figure) + 3.0;
+    for (at, span) in figure.spans.iter().enumerate() {
+        let y = top + row * (at as f64 + 0.5);
+        scene.items.push(draw_span(span, y, frame));
+    }
+}
+
+fn draw_span(span: &Span, y: f64, frame: &Frame) -> Item {
+    let [low, high, best] =
+        [span.ends.low, span.ends.high, span.best].map(|x| frame.clamp_x(frame.x(x)));
+    let mut shapes = vec![Shape::line(
+        spot(low - 6.0, y),
+        spot(high + 6.0, y),
+        span.ink,
+        3.0,
+    )];
+    let mut arrow = |tip: f64, direction: f64| {
+        let back = tip - 5.0 * direction;
+        let corners = vec![spot(back, y - 3.6), spot(tip, y), spot(back, y + 3.6)];
+        shapes.push(Shape::polygon(corners, span.ink));
+    };
+    if span.open.below {
+        arrow(low - 12.0, -1.0);
+    }
+    if span.open.above {
+        arrow(high + 12.0, 1.0);
+    }
+    shapes.push(marker(Marker::Circle, spot(best, y), 2.6, span.ink, true));
+    Item::Mark {
+        at: spot(best, y),
+        text: span.text.clone(),
+        shapes,
+    }
+}

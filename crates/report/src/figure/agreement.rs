@@ -1,0 +1,180 @@
+//! The two searches against each other, width by width (figures 2 and 3 of the paper):
+//! ḡ_opt, and peak accuracy. On the line y = x they agree.
+
+use super::{AxisSpec, Extent, Figure, FigureKind, Group, Mark, Marker, Series};
+use crate::number::Magnitude;
+use crate::palette::Ink;
+use crate::{phrase, words};
+use analysis::compare::{self, Found, SearchAgreement};
+use analysis::{Interval, Measure, SearchFindings, StudyBrief};
+
+/// The agreement of the group's searches, if it has both.
+pub fn figures(group: &Group<'_>) -> Vec<Figure> {
+    let Some(study) = group.study() else {
+        return Vec::new();
+    };
+    let all: Vec<SearchFindings> = (group.members.iter())
+        .flat_map(|findings| findings.searches.iter().cloned())
+        .collect();
+    let pairs = compare::searches(&all);
+    let defined = |pair: &SearchAgreement| {
+        pair.batch_size.estimate.measure == Measure::NormalizedNoise
+            && pair.learning_rate.estimate.measure == Measure::NormalizedNoise
+    };
+    let mut figures = Vec::new();
+    if !pairs.is_empty() && pairs.iter().all(defined) {
+        figures.push(noise(group, study, &pairs));
+    }
+    if !pairs.is_empty() {
+        figures.push(peaks(group, study, &pairs));
+    }
+    figures
+}
+
+fn blank(group: &Group<'_>, study: &StudyBrief, what: &str) -> Figure {
+    let axis = AxisSpec::linear("", "").showing(Extent::Data);
+    Figure {
+        id: words::slug(&format!("agreement {what} {}", group.label)),
+        kind: FigureKind::Agreement,
+        group: group.label.clone(),
+        title: String::new(),
+        subtitle: vec![words::settings(study)],
+        x: axis.clone(),
+        y: axis,
+        legend: "width".into(),
+        series: Vec::new(),
+        spans: Vec::new(),
+        fits: Vec::new(),
+        diagonal: true,
+        hollow: None,
+        notes: Vec::new(),
+    }
+}
+
+fn series(at: usize, count: usize, pair: &SearchAgreement, mark: Mark) -> Series {
+    Series {
+        label: format!("w = {}", pair.width),
+        ink: Ink::ordered(at, count),
+        marker: Marker::of(at),
+        joined: false,
+        dodge: 0,
+        marks: vec![mark],
+    }
+}
+
+fn noise(group: &Group<'_>, study: &StudyBrief, pairs: &[SearchAgreement]) -> Figure {
+    let values = |pair: &SearchAgreement| {
+        let (one, other) = (pair.batch_size.estimate, pair.learning_rate.estimate);
+        one.value.max(other.value)
+    };
+    let magnitude = Magnitude::of(pairs.iter().map(values).fold(0.0, f64::max));
+    let unit = magnitude.unit(Measure::NormalizedNoise.unit());
+    let overlapping = pairs
+        .iter()
+        .filter(|p| p.ranges_overlap == Some(true))
+        .count();
+    let mut figure = blank(group, study, "noise");
+    figure.title = "Optimal noise scale: learning-rate against batch-size search".into();
+    figure.subtitle.push(format!(
+        "ranges (best interval and bootstrap interval together) overlap at {overlapping} of {}",
+        words::counted(pairs.len() as u64, "width")
+    ));
+    figure.x =
+        AxisSpec::linear("ḡ_{opt}, batch-size search", unit.as_str()).showing(Extent::FromZero);
+    figure.y = AxisSpec::linear("ḡ_{opt}, learning-rate search", unit).showing(Extent::FromZero);
+    for (at, pair) in pairs.iter().enumerate() {
+        let (one, other) = (&pair.batch_size, &pair.learning_rate);
+        let mark = Mark {
+            x: magnitude.scaled(one.estimate.value),
+            y: magnitude.scaled(other.estimate.value),
+            x_bar: Some(magnitude.scaled_interval(one.estimate.bar)),
+            y_bar: Some(magnitude.scaled_interval(other.estimate.bar)),
+            n: smaller_count(one, other),
+            hollow: !(one.bracketed && other.bracketed),
+            text: vec![
+                format!("w = {}", pair.width),
+                format!("batch-size search ḡ_opt = {}", value(one)),
+                format!("learning-rate search ḡ_opt = {}", value(other)),
+                ratio(pair),
+            ],
+            ..Mark::default()
+        };
+        figure.series.push(series(at, pairs.len(), pair, mark));
+    }
+    figure.notes = vec!["Bars: ends of the best interval.".into()];
+    if figure.marks().any(|(_, mark)| mark.hollow) {
+        figure.hollow = Some("not bracketed in one of the searches".into());
+    }
+    figure
+}
+
+fn value(found: &Found) -> String {
+    let estimate = found.estimate;
+    let n = found.peak.count;
+    let open = if found.bracketed {
+        ""
+    } else {
+        ", not bracketed"
+    };
+    format!(
+        "{} (n = {n}{open})",
+        phrase::quantity(estimate.value, Some(estimate.bar), estimate.measure)
+    )
+}
+
+fn ratio(pair: &SearchAgreement) -> String {
+    let ratio = pair.ratio.map_or_else(String::new, |ratio| {
+        format!("ratio {}", crate::number::significant(ratio, 3))
+    });
+    match pair.ranges_overlap {
+        Some(true) => format!("{ratio}, ranges overlap"),
+        Some(false) => format!("{ratio}, ranges do not overlap"),
+        None => ratio,
+    }
+}
+
+fn smaller_count(one: &Found, other: &Found) -> Option<u32> {
+    u32::try_from(one.peak.count.min(other.peak.count)).ok()
+}
+
+fn peaks(group: &Group<'_>, study: &StudyBrief, pairs: &[SearchAgreement]) -> Figure {
+    let mut figure = blank(group, study, "peak accuracy");
+    figure.title = "Peak accuracy: learning-rate against batch-size search".into();
+    figure.x = AxisSpec::linear("peak test accuracy, batch-size search", "%");
+    figure.y = AxisSpec::linear("peak test accuracy, learning-rate search", "%");
+    let counts: Vec<usize> = (pairs.iter())
+        .flat_map(|pair| [pair.batch_size.peak.count, pair.learning_rate.peak.count])
+        .collect();
+    let least = counts.iter().min().copied().unwrap_or(0);
+    let most = counts.iter().max().copied().unwrap_or(0);
+    figure.subtitle.push(if least == most {
+        format!("n = {least} trained runs at every best point")
+    } else {
+        format!("n = {least} to {most} trained runs at the best points")
+    });
+    for (at, pair) in pairs.iter().enumerate() {
+        let (one, other) = (pair.batch_size.peak, pair.learning_rate.peak);
+        let bar = |sample: analysis::Sample| {
+            sample.standard_error.map(|error| {
+                let (mean, half) = (100.0 * sample.mean, 200.0 * error);
+                Interval::between(mean - half, mean + half)
+            })
+        };
+        let mark = Mark {
+            x: 100.0 * one.mean,
+            y: 100.0 * other.mean,
+            x_bar: bar(one),
+            y_bar: bar(other),
+            n: smaller_count(&pair.batch_size, &pair.learning_rate),
+            text: vec![
+                format!("w = {}", pair.width),
+                format!("batch-size search {}", words::accuracy(one)),
+                format!("learning-rate search {}", words::accuracy(other)),
+            ],
+            ..Mark::default()
+        };
+        figure.series.push(series(at, pairs.len(), pair, mark));
+    }
+    figure.notes = vec!["Bars: ± 2 standard errors.".into()];
+    figure
+}

@@ -1,0 +1,122 @@
+//! Peak accuracy of the standard scheme against the NTK scheme, width by width
+//! (section I of the paper's supplement).
+
+use super::{AxisSpec, Figure, FigureKind, Mark, Marker, Series};
+use crate::number;
+use crate::palette::Ink;
+use crate::words;
+use analysis::compare::{SchemeDifference, schemes};
+use analysis::{Findings, Interval, Sample};
+use spec::Scheme;
+
+/// A figure for every two studies that differ in their scheme.
+pub fn figures(findings: &[Findings]) -> Vec<Figure> {
+    let mut all = Vec::new();
+    for (at, one) in findings.iter().enumerate() {
+        for other in &findings[at + 1..] {
+            if one.study.regularizers != other.study.regularizers {
+                continue;
+            }
+            if let Ok(widths) = schemes(one, other) {
+                all.push(figure(one, other, &widths));
+            }
+        }
+    }
+    all
+}
+
+fn figure(one: &Findings, other: &Findings, widths: &[SchemeDifference]) -> Figure {
+    let (standard, ntk) = match one.study.scheme {
+        Scheme::Standard => (one, other),
+        Scheme::Ntk => (other, one),
+    };
+    let networks = words::without_scheme(&one.study);
+    let count = widths.len();
+    Figure {
+        id: words::slug(&format!(
+            "schemes {} {}",
+            standard.study.name, ntk.study.name
+        )),
+        kind: FigureKind::Schemes,
+        group: networks.clone(),
+        title: "Peak accuracy: standard against NTK scheme".into(),
+        subtitle: vec![
+            format!(
+                "{networks} · N = {} · `{}` and `{}`",
+                number::count(one.study.examples.into()),
+                standard.study.name,
+                ntk.study.name
+            ),
+            format!(
+                "{}, n = {}",
+                words::counted(count as u64, "width"),
+                counts(widths)
+            ),
+        ],
+        x: AxisSpec::linear("peak test accuracy, NTK scheme", "%"),
+        y: AxisSpec::linear("peak test accuracy, standard scheme", "%"),
+        legend: "width".into(),
+        series: (widths.iter().enumerate())
+            .map(|(at, both)| Series {
+                label: format!("w = {}", both.width),
+                ink: Ink::ordered(at, count),
+                marker: Marker::of(at),
+                joined: false,
+                dodge: 0,
+                marks: vec![mark(both)],
+            })
+            .collect(),
+        spans: Vec::new(),
+        fits: Vec::new(),
+        diagonal: true,
+        hollow: None,
+        notes: vec!["Bars: ± 2 standard errors.".into()],
+    }
+}
+
+fn counts(widths: &[SchemeDifference]) -> String {
+    let all = || {
+        widths
+            .iter()
+            .flat_map(|both| [both.standard.count, both.ntk.count])
+    };
+    match (all().min(), all().max()) {
+        (Some(least), Some(most)) if least == most => format!("{least} trained runs at every peak"),
+        (Some(least), Some(most)) => format!("{least} to {most} trained runs at the peaks"),
+        _ => "0".into(),
+    }
+}
+
+fn mark(both: &SchemeDifference) -> Mark {
+    let bar = |sample: Sample| {
+        sample.standard_error.map(|error| {
+            let (mean, half) = (100.0 * sample.mean, 200.0 * error);
+            Interval::between(mean - half, mean + half)
+        })
+    };
+    let difference = match both.difference.standard_error {
+        Some(error) => format!(
+            "NTK − standard {} ± {} points (2 s.e.)",
+            number::percent(both.difference.value),
+            number::percent(2.0 * error)
+        ),
+        None => format!(
+            "NTK − standard {} points",
+            number::percent(both.difference.value)
+        ),
+    };
+    Mark {
+        x: 100.0 * both.ntk.mean,
+        y: 100.0 * both.standard.mean,
+        x_bar: bar(both.ntk),
+        y_bar: bar(both.standard),
+        n: u32::try_from(both.ntk.count.min(both.standard.count)).ok(),
+        text: vec![
+            format!("w = {}", both.width),
+            format!("NTK scheme {}", words::accuracy(both.ntk)),
+            format!("standard scheme {}", words::accuracy(both.standard)),
+            difference,
+        ],
+        ..Mark::default()
+    }
+}

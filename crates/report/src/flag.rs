@@ -1,0 +1,253 @@
+//! Flags: what a reader must know before trusting a number, in words.
+
+use crate::words;
+use analysis::late::LateState;
+use analysis::optimum::Edge;
+use analysis::{Axis, Findings, Optimum, SearchFindings, WidthFindings};
+use serde::{Deserialize, Serialize};
+use spec::{SearchKind, Width};
+
+/// What is flagged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FlagKind {
+    /// Runs of the plan have no record yet.
+    Incomplete,
+    /// Records belong to no run of the plan, or to one that had a record.
+    OtherRecords,
+    /// There is no law.
+    NoLaw,
+    /// The interval of p does not hold 1.
+    NotLinear,
+    /// The best interval is not bracketed.
+    NotBracketed,
+    /// Many resamples touch the end of the grid.
+    NearGridEnd,
+    /// The best point has a single trained run.
+    SpreadUnknown,
+    /// No run is recorded yet.
+    NoRecord,
+    /// No run trained.
+    NoTrained,
+    /// Points have fewer than 75 % of their planned runs trained.
+    FewTrained,
+    /// Validation accuracy still rises.
+    NotLate,
+    /// Whether it still rises is not known.
+    LateUnknown,
+    /// The two searches disagree.
+    SearchesDisagree,
+}
+
+impl FlagKind {
+    /// In a word or two, for tables.
+    pub fn short(self) -> &'static str {
+        match self {
+            Self::Incomplete => "incomplete",
+            Self::OtherRecords => "other records",
+            Self::NoLaw => "no law",
+            Self::NotLinear => "not linear",
+            Self::NotBracketed => "not bracketed",
+            Self::NearGridEnd => "near grid end",
+            Self::SpreadUnknown => "spread unknown",
+            Self::NoRecord => "no record yet",
+            Self::NoTrained => "none trained",
+            Self::FewTrained => "few trained",
+            Self::NotLate => "not at late time",
+            Self::LateUnknown => "late time unknown",
+            Self::SearchesDisagree => "searches disagree",
+        }
+    }
+}
+
+/// One flag.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Flag {
+    /// What is flagged.
+    pub kind: FlagKind,
+    /// Name of the study.
+    pub study: String,
+    /// The search it is about, if it is about one.
+    pub search: Option<SearchKind>,
+    /// The width it is about, if it is about one.
+    pub width: Option<Width>,
+    /// A sentence with its remedy.
+    pub text: String,
+}
+
+/// All flags of some studies, in their order.
+pub fn flags(findings: &[Findings]) -> Vec<Flag> {
+    findings.iter().flat_map(study_flags).collect()
+}
+
+/// The flags of one study.
+pub fn study_flags(findings: &Findings) -> Vec<Flag> {
+    let mut all = record_flags(findings);
+    for search in &findings.searches {
+        let about = |kind, width, text| Flag {
+            kind,
+            study: findings.study.name.clone(),
+            search: Some(search.kind),
+            width,
+            text,
+        };
+        if let Some((kind, text)) = law_flag(search) {
+            all.push(about(kind, None, text));
+        }
+        for found in &search.widths {
+            for (kind, text) in width_flags(search, found) {
+                all.push(about(kind, Some(found.width), text));
+            }
+        }
+    }
+    for both in &findings.agreement {
+        if both.ranges_overlap == Some(false) {
+            all.push(Flag {
+                kind: FlagKind::SearchesDisagree,
+                study: findings.study.name.clone(),
+                search: None,
+                width: Some(both.width),
+                text: "the two searches find optima whose ranges do not overlap".into(),
+            });
+        }
+    }
+    all
+}
+
+fn record_flags(findings: &Findings) -> Vec<Flag> {
+    let flag = |kind, text| Flag {
+        kind,
+        study: findings.study.name.clone(),
+        search: None,
+        width: None,
+        text,
+    };
+    let runs = findings.runs;
+    let mut all = Vec::new();
+    if runs.recorded < runs.planned {
+        all.push(flag(
+            FlagKind::Incomplete,
+            format!(
+                "{} of {} recorded so far; all below is of these",
+                crate::number::count(runs.recorded as u64),
+                words::counted(runs.planned as u64, "run")
+            ),
+        ));
+    }
+    if runs.strays > 0 || runs.duplicates > 0 {
+        all.push(flag(
+            FlagKind::OtherRecords,
+            format!(
+                "{} of no planned run and {} of runs recorded before: neither is used",
+                words::counted(runs.strays as u64, "record"),
+                words::counted(runs.duplicates as u64, "record")
+            ),
+        ));
+    }
+    all
+}
+
+fn law_flag(search: &SearchFindings) -> Option<(FlagKind, String)> {
+    match search.law.law() {
+        Err(reason) => Some((FlagKind::NoLaw, reason.to_string())),
+        Ok(law) if law.is_linear() == Some(false) => Some((
+            FlagKind::NotLinear,
+            format!(
+                "the optimum grows as w^p with p = {}, whose interval does not hold 1",
+                crate::phrase::exponent(law)
+            ),
+        )),
+        Ok(_) => None,
+    }
+}
+
+/// The flags of one width of one search.
+pub fn width_flags(search: &SearchFindings, found: &WidthFindings) -> Vec<(FlagKind, String)> {
+    let mut all = Vec::new();
+    let Some(optimum) = &found.optimum else {
+        let recorded: u32 = found.points.iter().map(|point| point.runs.recorded).sum();
+        return vec![if recorded == 0 {
+            (FlagKind::NoRecord, "no run recorded yet".into())
+        } else {
+            let runs = words::counted(recorded.into(), "recorded run");
+            (FlagKind::NoTrained, format!("none of {runs} trained"))
+        }];
+    };
+    if let Some(text) = bracket_text(search.axis, optimum) {
+        all.push((FlagKind::NotBracketed, text));
+    } else if optimum.resamples_at_grid_end > 0.05 {
+        let share = crate::number::fixed(100.0 * optimum.resamples_at_grid_end, 0);
+        all.push((
+            FlagKind::NearGridEnd,
+            format!("in {share} % of the resamples the best interval touches the end of the grid"),
+        ));
+    }
+    if optimum.threshold.is_none() {
+        let text = "the best point has a single trained run: its spread is not known".into();
+        all.push((FlagKind::SpreadUnknown, text));
+    }
+    all.extend(few_flag(found, optimum));
+    all.extend(late_flag(optimum));
+    all
+}
+
+fn bracket_text(axis: Axis, optimum: &Optimum) -> Option<String> {
+    let symbol = words::axis_symbol(axis);
+    let (low, high) = (optimum.low_edge, optimum.high_edge);
+    let beyond = |edge: Edge, end: &str, more: &str| match edge {
+        Edge::Bracketed => None,
+        Edge::GridEnd => Some(format!(
+            "touches the {end} end of the grid: add {more} {symbol}"
+        )),
+        Edge::Unmeasured => Some(format!("the next {more} {symbol} has no record yet")),
+    };
+    let sides: Vec<String> = [
+        beyond(low, "low", "smaller"),
+        beyond(high, "high", "larger"),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    (!sides.is_empty()).then(|| {
+        let best = words::best_values(axis, optimum);
+        format!(
+            "best interval {symbol} = {best} not bracketed: {}",
+            sides.join("; ")
+        )
+    })
+}
+
+fn few_flag(found: &WidthFindings, optimum: &Optimum) -> Option<(FlagKind, String)> {
+    let few: Vec<_> = found.points.iter().filter(|p| p.few_trained).collect();
+    let waiting = few.iter().any(|point| point.runs.missing() > 0);
+    let place = if optimum.few_trained {
+        ", the best interval included"
+    } else {
+        ", outside the best interval"
+    };
+    let so_far = if waiting { " so far" } else { "" };
+    (!few.is_empty()).then(|| {
+        let text = format!(
+            "fewer than 75 % of the planned runs trained{so_far} at {} of {}{place}",
+            few.len(),
+            words::counted(found.points.len() as u64, "point")
+        );
+        (FlagKind::FewTrained, text)
+    })
+}
+
+fn late_flag(optimum: &Optimum) -> Option<(FlagKind, String)> {
+    match optimum.late {
+        LateState::Settled => None,
+        LateState::StillRising => Some((
+            FlagKind::NotLate,
+            "validation accuracy still rises in the best interval: train for longer".into(),
+        )),
+        LateState::Unknown => Some((
+            FlagKind::LateUnknown,
+            "too few trained runs or evaluations in the best interval to tell whether \
+             validation accuracy has settled"
+                .into(),
+        )),
+    }
+}

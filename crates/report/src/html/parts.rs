@@ -1,0 +1,148 @@
+//! The pieces of a page: text with subscripts, tables, figures with their downloads.
+
+use crate::draw::{Form, draw};
+use crate::figure::Figure;
+use crate::svg::{self, escaped};
+use crate::table::Table;
+use crate::words::pieces;
+use std::fmt::Write;
+
+/// Escaped text with its subscripts.
+pub fn rich(text: &str) -> String {
+    pieces(text)
+        .iter()
+        .map(|piece| {
+            let text = unbroken(&escaped(piece.text));
+            if piece.sub {
+                format!("<sub>{text}</sub>")
+            } else {
+                text
+            }
+        })
+        .collect()
+}
+
+/// Keeps an interval on one line with its value and its unit.
+fn unbroken(text: &str) -> String {
+    let mut inside = false;
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text.chars().peekable();
+    while let Some(c) = rest.next() {
+        inside = c == '[' || (inside && c != ']');
+        let tied = inside || matches!(rest.peek(), Some('[' | '·' | '%'));
+        out.push(if c == ' ' && tied { '\u{a0}' } else { c });
+    }
+    out
+}
+
+/// A table that scripts can sort.
+pub fn table(table: &Table) -> String {
+    let mut out = String::from("<div class=\"scroll\"><table class=\"sort\">");
+    if !table.caption.is_empty() {
+        let _ = write!(out, "<caption>{}</caption>", rich(&table.caption));
+    }
+    out.push_str("<thead><tr>");
+    for column in &table.columns {
+        let class = if column.numeric { " class=\"n\"" } else { "" };
+        let unit = if column.unit.is_empty() {
+            String::new()
+        } else {
+            format!(" <small>{}</small>", escaped(&column.unit))
+        };
+        let _ = write!(
+            out,
+            "<th scope=\"col\"{class}>{}{unit}</th>",
+            rich(&column.name)
+        );
+    }
+    out.push_str("</tr></thead><tbody>");
+    for row in &table.rows {
+        out.push_str("<tr>");
+        for (cell, column) in row.iter().zip(&table.columns) {
+            let class = if column.numeric { " class=\"n\"" } else { "" };
+            let sort = cell
+                .sort
+                .map_or_else(String::new, |key| format!(" data-s=\"{key}\""));
+            let _ = write!(out, "<td{class}{sort}>{}</td>", escaped(&cell.text));
+        }
+        out.push_str("</tr>");
+    }
+    out.push_str("</tbody></table></div>\n");
+    out
+}
+
+/// A figure with its words and downloads.
+pub fn figure(figure: &Figure) -> String {
+    let mut out = format!(
+        "<figure id=\"{}\"><figcaption><h4>{}</h4>",
+        escaped(&figure.id),
+        rich(&figure.title)
+    );
+    for line in &figure.subtitle {
+        let _ = write!(out, "<p>{}</p>", rich(line));
+    }
+    out.push_str("</figcaption>\n");
+    out.push_str(&svg::write(&draw(figure, Form::OnPage), false));
+    let _ = write!(
+        out,
+        "<p class=\"notes\">{}</p>",
+        rich(&figure.notes.join(" "))
+    );
+    let id = escaped(&figure.id);
+    let _ = writeln!(
+        out,
+        "<p class=\"get\"><a data-svg download=\"{id}.svg\" href=\"{}\">SVG</a>\
+         <a download=\"{id}.csv\" href=\"{}\">CSV</a></p></figure>",
+        data_uri("image/svg+xml", &figure.svg()),
+        data_uri("text/csv", &figure.csv())
+    );
+    out
+}
+
+/// A link that holds its file.
+fn data_uri(kind: &str, content: &str) -> String {
+    let mut out = format!("data:{kind};charset=utf-8,");
+    for byte in content.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' => out.push(byte.into()),
+            b'-' | b'_' | b'.' | b'~' | b'/' | b':' | b'=' | b',' | b';' | b'(' | b')' => {
+                out.push(byte.into());
+            }
+            _ => {
+                let _ = write!(out, "%{byte:02X}");
+            }
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::{Cell, Column};
+
+    #[test]
+    fn words_are_escaped_and_lowered() {
+        assert_eq!(rich("ḡ_{opt} < <b>"), "ḡ<sub>opt</sub> &lt; &lt;b&gt;");
+        assert_eq!(
+            rich("a = 1 [0, 2] ·10³, b"),
+            "a = 1\u{a0}[0,\u{a0}2]\u{a0}·10³, b"
+        );
+    }
+
+    #[test]
+    fn data_uris_hold_no_quotes_or_tags() {
+        let uri = data_uri("text/csv", "a,\"b\"\n<&'ḡ");
+        assert_eq!(
+            uri,
+            "data:text/csv;charset=utf-8,a,%22b%22%0A%3C%26%27%E1%B8%A1"
+        );
+    }
+
+    #[test]
+    fn tables_carry_their_sort_keys() {
+        let mut one = Table::new("", vec![Column::numbers("w", "")]);
+        one.rows.push(vec![Cell::number("1,000", 1000.0)]);
+        assert!(table(&one).contains("<td class=\"n\" data-s=\"1000\">1,000</td>"));
+    }
+}

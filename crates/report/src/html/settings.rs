@@ -1,0 +1,210 @@
+//! The overview of several studies, their settings, and how to repeat them.
+
+use super::PageOptions;
+use super::parts;
+use crate::svg::escaped;
+use crate::table::{Cell, Column, Table};
+use crate::{number, phrase, words};
+use analysis::{Findings, Resolution, SearchFindings};
+use std::fmt::Write;
+
+/// The laws of several studies side by side.
+pub fn overview(findings: &[Findings]) -> Table {
+    let mut table = Table::new(
+        "Studies and laws",
+        vec![
+            Column::words("study"),
+            Column::words("networks"),
+            Column::words("search"),
+            Column::numbers("recorded/planned", ""),
+            Column::words("a with interval"),
+            Column::numbers("R²", ""),
+            Column::words("p with interval"),
+            Column::numbers("widths", ""),
+            Column::numbers("flags", ""),
+        ],
+    );
+    for one in findings {
+        let row = |search: Option<&SearchFindings>| overview_row(one, search);
+        if one.searches.is_empty() {
+            table.rows.push(row(None));
+        }
+        table
+            .rows
+            .extend(one.searches.iter().map(|search| row(Some(search))));
+    }
+    table
+}
+
+fn overview_row(findings: &Findings, search: Option<&SearchFindings>) -> Vec<Cell> {
+    let kind = search.map_or_else(
+        || {
+            if findings.stability.is_some() {
+                "stability scan".into()
+            } else if findings.grids.is_empty() {
+                number::ABSENT.into()
+            } else {
+                "grid".to_string()
+            }
+        },
+        |search| words::search(search.kind).to_string(),
+    );
+    let runs = findings.runs;
+    let flags = crate::flag::study_flags(findings).len();
+    let mut row = vec![
+        Cell::words(findings.study.name.clone()),
+        Cell::words(words::networks(&findings.study)),
+        Cell::words(kind),
+        Cell::number(
+            format!("{}/{}", runs.recorded, runs.planned),
+            runs.recorded as f64,
+        ),
+    ];
+    match search.map(|search| search.law.law()) {
+        Some(Ok(law)) => row.extend([
+            Cell::number(phrase::slope(law), law.proportion.slope),
+            law.proportion.r_squared.map_or_else(Cell::absent, |value| {
+                Cell::number(number::fixed(value, 3), value)
+            }),
+            Cell::number(phrase::exponent(law), law.power.exponent),
+            Cell::number(law.widths.len().to_string(), law.widths.len() as f64),
+        ]),
+        Some(Err(_)) => row.extend([
+            Cell::words("no law"),
+            Cell::absent(),
+            Cell::absent(),
+            Cell::number("0", 0.0),
+        ]),
+        None => row.extend((0..4).map(|_| Cell::absent())),
+    }
+    row.push(Cell::number(flags.to_string(), flags as f64));
+    row
+}
+
+/// Settings, and how to repeat the studies.
+pub fn section(findings: &[Findings], page: &PageOptions) -> String {
+    if findings.is_empty() {
+        return String::new();
+    }
+    let mut out = String::from("<section><h2>Settings</h2>\n");
+    for one in findings {
+        let _ = write!(
+            out,
+            "<details{}><summary><code>{}</code></summary>{}</details>\n",
+            if findings.len() == 1 { " open" } else { "" },
+            escaped(&one.study.name),
+            list(&settings(one))
+        );
+    }
+    let command = page.command.clone().unwrap_or_else(|| {
+        let runs: Vec<String> = (findings.iter())
+            .map(|one| format!("noisescale run {}", one.study.name))
+            .collect();
+        runs.join(" && ")
+    });
+    let _ = write!(
+        out,
+        "<h2>How to repeat it</h2>\n<p><code>{}</code> with version {} of noisescale. Runs that \
+         are recorded are not trained again; the same records give the same intervals.</p></section>\n",
+        escaped(&command),
+        escaped(&page.version)
+    );
+    out
+}
+
+fn list(pairs: &[(&'static str, String)]) -> String {
+    let mut out = String::from("<div class=\"scroll\"><table><tbody>");
+    for (name, value) in pairs {
+        let _ = write!(
+            out,
+            "<tr><th scope=\"row\">{name}</th><td class=\"wide\">{}</td></tr>",
+            parts::rich(value)
+        );
+    }
+    out.push_str("</tbody></table></div>");
+    out
+}
+
+fn settings(findings: &Findings) -> Vec<(&'static str, String)> {
+    let study = &findings.study;
+    let widths: Vec<String> = study.widths.iter().map(ToString::to_string).collect();
+    let bootstrap = findings.bootstrap;
+    let mut all = vec![
+        (
+            "task",
+            format!(
+                "{}, N = {}",
+                study.task,
+                number::count(study.examples.into())
+            ),
+        ),
+        ("family", study.family_label.clone()),
+        ("scheme", words::scheme(study.scheme)),
+        (
+            "batch norm",
+            if study.batch_norm { "yes" } else { "no" }.into(),
+        ),
+        ("momentum m", study.momentum.to_string()),
+        (
+            "weight scale σ₀²",
+            format!("{} [weight]²", study.weight_scale),
+        ),
+        (
+            "regularizers",
+            words::regularizers(study).unwrap_or_else(|| "none".into()),
+        ),
+        ("widths w", widths.join(", ")),
+        ("runs per point", study.seeds.to_string()),
+    ];
+    if let Some(experiment) = &study.experiment {
+        all.push(("experiment of the paper", experiment.clone()));
+    }
+    for search in &findings.searches {
+        all.push((words::search(search.kind), scanned(search)));
+    }
+    all.push((
+        "bootstrap",
+        format!(
+            "{} resamples, {} % intervals, over {}, seed {}",
+            number::count(bootstrap.resamples as u64),
+            number::significant(100.0 * bootstrap.level, 3),
+            match bootstrap.resolution {
+                Resolution::Seeds => "seeds",
+                Resolution::SeedsAndGrid => "seeds and the steps of the grid",
+            },
+            bootstrap.seed
+        ),
+    ));
+    let seconds: f64 = points(findings).map(|point| point.seconds).sum();
+    if seconds > 0.0 {
+        all.push(("training time", number::duration(seconds)));
+    }
+    all
+}
+
+fn points(findings: &Findings) -> impl Iterator<Item = &analysis::PointFindings> {
+    let scanned = findings.searches.iter().flat_map(|search| &search.widths);
+    let gridded = findings.grids.iter().flat_map(|grid| &grid.curves);
+    scanned
+        .flat_map(|found| &found.points)
+        .chain(gridded.flat_map(|curve| &curve.points))
+}
+
+/// The values that a search scans, over all widths.
+fn scanned(search: &SearchFindings) -> String {
+    let mut values: Vec<f64> = (search.widths.iter().flat_map(|found| &found.points))
+        .map(|point| match search.axis {
+            analysis::Axis::BatchSize => f64::from(point.batch_size.get()),
+            analysis::Axis::LearningRate => point.learning_rate.get(),
+        })
+        .collect();
+    values.sort_by(f64::total_cmp);
+    values.dedup();
+    let each: Vec<String> = values.iter().map(|v| number::significant(*v, 4)).collect();
+    format!(
+        "{}; {} = {}",
+        words::fixed(search),
+        words::axis_symbol(search.axis),
+        each.join(", ")
+    )
+}

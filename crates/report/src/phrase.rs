@@ -1,0 +1,103 @@
+//! Sentences about findings that several pages share: an estimate, a law, its meaning.
+
+use crate::number::{self, Magnitude};
+use crate::words;
+use analysis::{Confidence, Law, Measure, Optimum, SearchFindings};
+
+/// A value of a measure with its interval and unit: `5.2 [4.3, 6.1] ·10³/[loss]`.
+pub fn quantity(value: f64, interval: Option<analysis::Interval<f64>>, measure: Measure) -> String {
+    let largest = interval.map_or(value, |ends| ends.high.max(value));
+    let magnitude = Magnitude::of(largest);
+    let scaled = interval.map(|ends| magnitude.scaled_interval(ends));
+    let text = number::with_interval(magnitude.scaled(value), scaled);
+    in_unit(text, &magnitude.unit(measure.unit()))
+}
+
+fn in_unit(text: String, unit: &str) -> String {
+    if unit.is_empty() {
+        text
+    } else if unit.starts_with("10") {
+        format!("{text} ·{unit}")
+    } else {
+        format!("{text} {}", unit.replacen("1/", "/", 1))
+    }
+}
+
+/// `ḡ_opt = 5.2, best interval [4.3, 6.1] ·10³/[loss]`.
+pub fn estimate(optimum: &Optimum) -> String {
+    let estimate = optimum.estimate;
+    format!(
+        "{} = {}",
+        words::plain(&words::optimal(estimate.measure)),
+        quantity(estimate.value, Some(estimate.bar), estimate.measure)
+    )
+}
+
+/// `95 % bootstrap interval [4.0, 6.4] ·10³/[loss]`.
+pub fn bootstrap(confidence: Confidence, measure: Measure) -> String {
+    let magnitude = Magnitude::of(confidence.interval.high);
+    let text = number::interval(magnitude.scaled_interval(confidence.interval));
+    format!(
+        "{} bootstrap interval {}",
+        level(confidence),
+        in_unit(text, &magnitude.unit(measure.unit()))
+    )
+}
+
+/// `95 %`.
+pub fn level(confidence: Confidence) -> String {
+    format!("{} %", number::significant(100.0 * confidence.level, 3))
+}
+
+/// What a search says of the law, in one line.
+pub fn law_line(search: &SearchFindings) -> String {
+    let head = format!("{} at {}", words::search(search.kind), words::fixed(search));
+    match search.law.law() {
+        Ok(law) => format!("{head}: {}", law_numbers(law)),
+        Err(reason) => format!("{head}: no law ({} usable)", {
+            words::counted(reason.usable.len() as u64, "optimum").replace("optimums", "optima")
+        }),
+    }
+}
+
+/// `a = 1.53 [1.40, 1.66] ·10³/[loss], R² = 0.993, p = 0.98 [0.91, 1.05], 7 widths (95 % intervals)`.
+pub fn law_numbers(law: &Law) -> String {
+    let mut parts = vec![
+        format!("a = {}", slope(law)),
+        format!("R² = {}", r_squared(law)),
+        format!("p = {}", exponent(law)),
+        words::counted(law.widths.len() as u64, "width"),
+    ];
+    if let Some(confidence) = law.slope_confidence {
+        parts.push(format!("{} intervals", level(confidence)));
+    }
+    parts.join(", ")
+}
+
+/// a with its interval and unit.
+pub fn slope(law: &Law) -> String {
+    let interval = law.slope_confidence.map(|confidence| confidence.interval);
+    quantity(law.proportion.slope, interval, law.measure)
+}
+
+/// R², or that it is not defined.
+pub fn r_squared(law: &Law) -> String {
+    (law.proportion.r_squared).map_or("not defined".into(), |value| number::fixed(value, 3))
+}
+
+/// p with its interval.
+pub fn exponent(law: &Law) -> String {
+    let interval = law
+        .exponent_confidence
+        .map(|confidence| confidence.interval);
+    number::with_interval(law.power.exponent, interval)
+}
+
+/// What the exponent says of linearity.
+pub fn linearity(law: &Law) -> &'static str {
+    match law.is_linear() {
+        Some(true) => "its interval holds 1: consistent with a linear law",
+        Some(false) => "its interval does not hold 1: not linear",
+        None => "without an interval, so that linearity is not tested",
+    }
+}

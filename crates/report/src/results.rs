@@ -1,0 +1,87 @@
+//! `results.json`: the findings of some studies in one documented, versioned file.
+//!
+//! The fields are those of [`Findings`]; around them stand the version, the unit of
+//! every field that has one, and the flags in words. `docs/RESULTS_SCHEMA.md` describes it.
+
+use crate::flag::{Flag, flags};
+use analysis::Findings;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Version of `results.json`; raised when a field changes its name or meaning.
+pub const RESULTS_VERSION: u32 = 1;
+
+/// What `results.json` holds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Results {
+    /// [`RESULTS_VERSION`].
+    pub version: u32,
+    /// The unit of every field that has one, by its name.
+    pub units: BTreeMap<String, String>,
+    /// What to know before trusting a number, in words.
+    pub flags: Vec<Flag>,
+    /// The findings, in the order given.
+    pub studies: Vec<Findings>,
+}
+
+/// Why a results file cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ResultsError {
+    /// It is not such a file.
+    #[error("not a results file of noisescale: {0}")]
+    Malformed(#[from] serde_json::Error),
+    /// It is of another version.
+    #[error(
+        "results of version {found}, and this program reads version {RESULTS_VERSION}; write them anew with `noisescale report`"
+    )]
+    Version {
+        /// The version of the file.
+        found: u32,
+    },
+}
+
+const UNITS: [(&str, &str); 14] = [
+    ("accuracy", "share of the test set, 0 to 1"),
+    ("batch_sizes", "examples"),
+    ("coordinate", "the unit of the measure"),
+    ("learning_rate", "[weight]²/[loss]"),
+    ("learning_rates", "[weight]²/[loss]"),
+    ("late_accuracy", "share of the test set, 0 to 1"),
+    ("normalized", "1/[loss]"),
+    ("normalized_learning_rate", "1/[loss]"),
+    ("normalized_noise", "1/[loss]"),
+    ("peak", "share of the test set, 0 to 1"),
+    ("seconds", "s"),
+    ("slope", "the unit of the measure"),
+    ("steps", "updates of the weights"),
+    ("weight_scale", "[weight]²"),
+];
+
+/// The text of `results.json`.
+pub fn results_json(findings: &[Findings]) -> String {
+    let results = Results {
+        version: RESULTS_VERSION,
+        units: UNITS
+            .map(|(field, unit)| (field.to_string(), unit.to_string()))
+            .into(),
+        flags: flags(findings),
+        studies: findings.to_vec(),
+    };
+    // Numbers, names and lists cannot fail to be written; an empty file would say so.
+    serde_json::to_string_pretty(&results).unwrap_or_default() + "\n"
+}
+
+/// Reads a `results.json`.
+pub fn parse_results(text: &str) -> Result<Results, ResultsError> {
+    #[derive(Deserialize)]
+    struct Head {
+        version: u32,
+    }
+    let head: Head = serde_json::from_str(text)?;
+    if head.version != RESULTS_VERSION {
+        return Err(ResultsError::Version {
+            found: head.version,
+        });
+    }
+    Ok(serde_json::from_str(text)?)
+}

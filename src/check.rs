@@ -1,0 +1,207 @@
+//! `noisescale check` and `list`: what a study would do, and what it would cost here.
+
+use crate::cli::{CheckArgs, ListArgs};
+use crate::runner::{Machine, human_duration};
+use crate::{studies, train};
+use anyhow::Result;
+use engine::train::Compiled;
+use indicatif::HumanCount;
+use spec::{Family, Run, Search, Study, Width, plan};
+use std::collections::BTreeMap;
+
+/// What a study would do.
+#[derive(serde::Serialize)]
+struct Plan {
+    study: String,
+    title: String,
+    experiment: Option<String>,
+    widths: Vec<Width>,
+    points: usize,
+    runs: usize,
+    steps: u64,
+    /// On all cores of this machine.
+    seconds: f64,
+    /// Of the runs trained at once.
+    bytes: u64,
+}
+
+/// Prints the plan of a study in words.
+pub fn run(args: &CheckArgs) -> Result<()> {
+    let study = studies::open(&args.select.study, &args.select.overrides())?.study;
+    let runs = plan(&study);
+    let machines = machines(&runs)?;
+    let found = describe(&study, &runs, &machines)?;
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&found)?);
+        return Ok(());
+    }
+    println!("{}", found.title);
+    println!(
+        "{} on {}, {} scheme{}, widths {}",
+        study.setting.family.label(),
+        study.setting.task.title(),
+        study.setting.scheme,
+        if study.setting.has_batch_norm() {
+            ", batch norm"
+        } else {
+            ""
+        },
+        joined(&found.widths),
+    );
+    println!("{}", search_in_words(&study.search));
+    println!(
+        "{} points × {} seeds: {} runs, {} steps in all",
+        found.points,
+        study.seeds,
+        HumanCount(found.runs as u64),
+        HumanCount(found.steps)
+    );
+    println!(
+        "Each grid may grow by up to {} values until its optimum is bracketed.",
+        study.extend
+    );
+    println!(
+        "About {} on this machine with {} runs at once, {} MB of memory besides the data",
+        human_duration(found.seconds),
+        train::cores(),
+        found.bytes.div_ceil(1 << 20)
+    );
+    Ok(())
+}
+
+/// Lists the built-in studies.
+pub fn list(args: &ListArgs) -> Result<()> {
+    let mut rates: BTreeMap<&'static str, Machine> = BTreeMap::new();
+    let mut plans = Vec::new();
+    for built_in in studies::BUILT_IN {
+        let study = studies::open(built_in.name, &[])?.study;
+        let runs = plan(&study);
+        // One measurement per kind of network, at its narrowest, serves for a table.
+        let kind = kind(&study.setting.family);
+        let machine = match rates.get(kind) {
+            Some(machine) => *machine,
+            None => *rates
+                .entry(kind)
+                .or_insert(Machine::measure(&runs[runs.len() / 2])?),
+        };
+        let machines = study.widths.iter().map(|width| (*width, machine)).collect();
+        plans.push(describe(&study, &runs, &machines)?);
+    }
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&plans)?);
+        return Ok(());
+    }
+    println!(
+        "{:<22} {:>3} {:>7} {:>10} {:>10}  title",
+        "study", "exp", "runs", "steps", "time here"
+    );
+    for found in &plans {
+        println!(
+            "{:<22} {:>3} {:>7} {:>10} {:>10}  {}",
+            found.study,
+            found.experiment.as_deref().unwrap_or("–"),
+            found.runs,
+            short_count(found.steps),
+            human_duration(found.seconds),
+            found.title
+        );
+    }
+    Ok(())
+}
+
+fn kind(family: &Family) -> &'static str {
+    match family {
+        Family::Mlp { .. } => "mlp",
+        Family::Cnn { .. } => "cnn",
+        Family::Wrn { .. } => "wrn",
+        Family::Layers { .. } => "layers",
+    }
+}
+
+fn describe(study: &Study, runs: &[Run], machines: &BTreeMap<Width, Machine>) -> Result<Plan> {
+    let seconds: f64 = runs
+        .iter()
+        .map(|run| machines[&run.width].seconds(run))
+        .sum();
+    let largest = runs.iter().max_by_key(|run| (run.width, run.batch_size));
+    let bytes = match largest {
+        Some(run) => Compiled::new(run)?.bytes_per_run() * train::cores(),
+        None => 0,
+    };
+    Ok(Plan {
+        study: study.name.clone(),
+        title: study.title.clone(),
+        experiment: study.experiment.clone(),
+        widths: study.widths.clone(),
+        points: spec::points(study).len(),
+        runs: runs.len(),
+        steps: runs.iter().map(|run| run.steps).sum(),
+        seconds: seconds / train::cores() as f64,
+        bytes: bytes as u64,
+    })
+}
+
+/// How fast each width trains here, at the batch size in the middle of its runs.
+fn machines(runs: &[Run]) -> Result<BTreeMap<Width, Machine>> {
+    let mut by_width: BTreeMap<Width, Vec<&Run>> = BTreeMap::new();
+    for run in runs {
+        by_width.entry(run.width).or_default().push(run);
+    }
+    by_width
+        .into_iter()
+        .map(|(width, mut runs)| {
+            runs.sort_by_key(|run| run.batch_size);
+            Ok((width, Machine::measure(runs[runs.len() / 2])?))
+        })
+        .collect()
+}
+
+fn search_in_words(search: &Search) -> String {
+    let batch = |s: &spec::study::BatchSizeSearch| {
+        format!(
+            "batch sizes {} at ε {}",
+            joined(&s.batch_sizes),
+            s.learning_rate
+        )
+    };
+    let rate = |s: &spec::study::LearningRateSearch| {
+        format!(
+            "learning rates {} at B {}",
+            joined(&s.learning_rates),
+            s.batch_size
+        )
+    };
+    match search {
+        Search::BatchSize(s) => format!("Scans {}.", batch(s)),
+        Search::LearningRate(s) => format!("Scans {}.", rate(s)),
+        Search::Paired(b, r) => format!("Scans {}; then {}.", batch(b), rate(r)),
+        Search::Grid(s) => format!(
+            "Scans batch sizes {} × learning rates {}.",
+            joined(&s.batch_sizes),
+            joined(&s.learning_rates)
+        ),
+        Search::Stability(s) => format!(
+            "Counts failures at learning rates {} at B {}.",
+            joined(&s.learning_rates),
+            s.batch_size
+        ),
+    }
+}
+
+fn joined<T: ToString>(values: &[T]) -> String {
+    values
+        .iter()
+        .map(T::to_string)
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+/// 1234567 as 1.2M.
+fn short_count(count: u64) -> String {
+    match count as f64 {
+        n if n < 1e4 => format!("{n}"),
+        n if n < 1e6 => format!("{:.0}k", n / 1e3),
+        n if n < 1e9 => format!("{:.1}M", n / 1e6),
+        n => format!("{:.1}G", n / 1e9),
+    }
+}

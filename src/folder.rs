@@ -1,0 +1,115 @@
+//! A study's folder: its study, its ledger, and the points that its grid has grown to.
+
+use crate::failure::Mistake;
+use crate::studies;
+use analysis::extension::{Extension, Limits, extended_points, extensions};
+use analysis::{Findings, Options};
+use anyhow::{Context, Result};
+use ledger::{Ledger, StudyCopy};
+use spec::{Override, Point, Record, RunId, Study, Task};
+use std::collections::HashSet;
+use std::path::Path;
+
+/// A study and what it has recorded.
+pub struct Folder {
+    /// The study as it was run.
+    pub study: Study,
+    /// Its records.
+    pub ledger: Ledger,
+}
+
+impl Folder {
+    /// Opens a folder that a study was run in.
+    pub fn open(dir: &Path) -> Result<Self> {
+        let copy = StudyCopy::read(dir)?.ok_or_else(|| {
+            Mistake(format!(
+                "{}: holds no study; give a folder that `noisescale run STUDY --out FOLDER` made",
+                dir.display()
+            ))
+        })?;
+        let name = dir
+            .file_name()
+            .map_or_else(String::new, |n| n.to_string_lossy().into_owned());
+        let origin = dir.join("study.toml");
+        let study = studies::complete(Study::parse(&name, &origin, &copy.text, &copy.overrides)?)?;
+        Ok(Self {
+            study,
+            ledger: Ledger::open(dir)?,
+        })
+    }
+
+    /// Opens or makes the folder of a study; an older copy of the study there is
+    /// replaced, and its runs that are still in the study keep counting.
+    pub fn create(dir: &Path, study: Study, text: &str, overrides: &[Override]) -> Result<Self> {
+        let ledger = Ledger::create(dir)?;
+        let mut overrides = overrides.to_vec();
+        if let Task::Files(files) = &study.setting.task {
+            // The copy lies elsewhere than the file it came from.
+            let path = std::path::absolute(&files.path)
+                .with_context(|| format!("{}: cannot find the data", files.path.display()))?;
+            overrides.push(Override {
+                key: "task.files.path".into(),
+                value: format!("{:?}", path.display().to_string()),
+            });
+        }
+        StudyCopy {
+            text: text.into(),
+            overrides,
+        }
+        .write(dir)?;
+        Ok(Self { study, ledger })
+    }
+
+    /// The findings, over the study's grid and what it has grown by.
+    pub fn findings(&self) -> Findings {
+        let records: Vec<&Record> = self.ledger.records().collect();
+        let points = self.grown(&records).points;
+        analysis::analyse_points(&self.study, &points, records, Options::default())
+    }
+
+    /// The study's points and those that its grid has grown by so far: an end
+    /// that the best interval touches asks for one more value, and so on, as long as
+    /// the values asked for have been trained.
+    pub fn grown(&self, records: &[&Record]) -> Grown {
+        let recorded: HashSet<RunId> = records.iter().map(|record| record.run).collect();
+        let limits = Limits::usual(&self.study, self.study.extend as usize);
+        // Where an interval ends does not depend on its bootstrap.
+        let options = Options {
+            resamples: 0,
+            ..Options::default()
+        };
+        let base = spec::points(&self.study);
+        let mut grown: Vec<Extension> = Vec::new();
+        loop {
+            let points = extended_points(&self.study, &grown);
+            let sources = records.iter().copied();
+            let findings = analysis::analyse_points(&self.study, &points, sources, options);
+            let wanted = extensions(&findings, &limits);
+            let begun = |one: &&Extension| {
+                let mut points = extended_points(&self.study, std::slice::from_ref(*one));
+                points.retain(|point| !base.contains(point));
+                let mut runs = points.iter().flat_map(|point| point.runs(&self.study));
+                runs.any(|run| recorded.contains(&run.id()))
+            };
+            let begun: Vec<Extension> = wanted.iter().filter(begun).cloned().collect();
+            if begun.is_empty() {
+                return Grown {
+                    points,
+                    wanted,
+                    grown,
+                };
+            }
+            grown.extend(begun);
+        }
+    }
+}
+
+/// How far a study's grid has grown.
+pub struct Grown {
+    /// All points so far.
+    pub points: Vec<Point>,
+    /// Values that the grid wants next.
+    pub wanted: Vec<Extension>,
+    /// Values it has grown by.
+    pub grown: Vec<Extension>,
+}

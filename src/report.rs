@@ -1,0 +1,173 @@
+//! `noisescale report`, `export` and `predict`: what the records of studies say.
+
+use crate::cli::{ExportArgs, PredictArgs, ReportArgs};
+use crate::failure::Mistake;
+use crate::folder::Folder;
+use analysis::{Findings, Fixed, Prediction, Request, predict};
+use anyhow::{Context, Result};
+use spec::Record;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// Writes the report of one or several studies together.
+pub fn run(args: &ReportArgs) -> Result<()> {
+    let folders: Vec<Folder> = args
+        .dirs
+        .iter()
+        .map(|dir| Folder::open(dir))
+        .collect::<Result<_>>()?;
+    let out = match (&args.out, args.dirs.as_slice()) {
+        (Some(out), _) => out.clone(),
+        (None, [dir]) => dir.clone(),
+        (None, _) => {
+            return Err(Mistake("several studies: say where with --out FOLDER".into()).into());
+        }
+    };
+    write(&folders, &out, args.json)
+}
+
+/// Writes `report.html`, `figures/` and `results.json` into a folder, and prints the tables.
+pub fn write(folders: &[Folder], out: &Path, json: bool) -> Result<()> {
+    for folder in folders {
+        for warning in folder.ledger.warnings() {
+            eprintln!("noisescale: warning: {warning}");
+        }
+        for conflict in folder.ledger.conflicts() {
+            eprintln!("noisescale: alarm: {conflict}");
+        }
+    }
+    let findings: Vec<Findings> = folders.iter().map(Folder::findings).collect();
+    let figures = ::report::figures(&findings);
+    let results = ::report::results_json(&findings);
+    let folder = out.join("figures");
+    fs::create_dir_all(&folder).with_context(|| format!("{}: cannot make it", folder.display()))?;
+    for figure in &figures {
+        let name = folder.join(&figure.id);
+        save(&name.with_extension("svg"), figure.svg().as_bytes())?;
+        save(&name.with_extension("png"), &figure.png(2.0)?)?;
+    }
+    let page = ::report::html(&findings, &figures, &::report::PageOptions::default());
+    save(&out.join("report.html"), page.as_bytes())?;
+    save(&out.join("results.json"), results.as_bytes())?;
+    if json {
+        println!("{results}");
+    } else {
+        print!("{}", ::report::tables(&findings));
+        println!("Report: {}", out.join("report.html").display());
+    }
+    Ok(())
+}
+
+fn save(path: &PathBuf, bytes: &[u8]) -> Result<()> {
+    fs::write(path, bytes).with_context(|| format!("{}: cannot write it", path.display()))
+}
+
+/// One row per run.
+pub fn export(args: &ExportArgs) -> Result<()> {
+    let folder = Folder::open(&args.dir)?;
+    let records: Vec<&Record> = folder.ledger.records().collect();
+    let grown = folder.grown(&records);
+    let text = ::report::runs_csv_of(&folder.study, &grown.points, records);
+    match &args.out {
+        Some(path) => save(path, text.as_bytes()),
+        None => std::io::stdout()
+            .write_all(text.as_bytes())
+            .context("cannot write the rows"),
+    }
+}
+
+/// The settings for a width.
+pub fn run_predict(args: &PredictArgs) -> Result<()> {
+    let findings = Folder::open(&args.dir)?.findings();
+    let stability = args
+        .stability
+        .as_ref()
+        .map(|dir| Folder::open(dir))
+        .transpose()?;
+    let stability = stability.as_ref().map(Folder::findings);
+    let fixed = match (args.batch_size, args.learning_rate) {
+        (Some(batch_size), _) => Some(Fixed::BatchSize(batch_size)),
+        (None, Some(rate)) => Some(Fixed::LearningRate(rate)),
+        (None, None) => None,
+    };
+    let request = Request {
+        width: args.width,
+        search: None,
+        fixed,
+    };
+    let prediction = predict(&findings, stability.as_ref(), &request)?;
+    match args.json {
+        true => println!("{}", serde_json::to_string_pretty(&prediction)?),
+        false => print!("{}", in_words(&prediction)),
+    }
+    Ok(())
+}
+
+/// A prediction for people.
+fn in_words(found: &Prediction) -> String {
+    use analysis::predict::{LimitSource, Reach, Stability};
+    let Prediction {
+        noise,
+        limit,
+        critical_width,
+        ..
+    } = found;
+    let mut lines = vec![format!(
+        "Width {}: ḡ_opt = {:.0} [{:.0}, {:.0}] per loss, from the law of {} widths ({:?} search)",
+        found.width,
+        noise.value,
+        noise.interval.low,
+        noise.interval.high,
+        found.fitted.len(),
+        found.search,
+    )];
+    if found.reach == Reach::Extrapolates {
+        let (first, last) = (found.fitted.first(), found.fitted.last());
+        if let (Some(first), Some(last)) = (first, last) {
+            lines.push(format!(
+                "This extrapolates: the law was measured at widths {first} to {last}."
+            ));
+        }
+    }
+    if found.linear == Some(false) {
+        lines.push("Beware: the measured exponent's interval does not hold 1.".into());
+    }
+    let source = match limit.source {
+        LimitSource::Stability => "measured in the stability study",
+        LimitSource::LargestTrained => "the largest that trained; the true limit may be higher",
+    };
+    lines.push(format!(
+        "Largest learning rate: {:.3} ({source})",
+        limit.learning_rate.get()
+    ));
+    lines.push(String::new());
+    lines.push("  batch size   learning rate".into());
+    for pair in found
+        .chosen
+        .as_ref()
+        .map_or(found.pairs.as_slice(), std::slice::from_ref)
+    {
+        let note = match pair.stability {
+            Stability::Allowed => "",
+            Stability::AboveLimit => "  above the largest learning rate",
+        };
+        lines.push(format!(
+            "  {:>10}   {:.3} [{:.3}, {:.3}]{note}",
+            pair.batch_size,
+            pair.learning_rate.get(),
+            pair.learning_rates.low.get(),
+            pair.learning_rates.high.get()
+        ));
+    }
+    lines.push(String::new());
+    lines.push(match found.largest_batch_size {
+        Some(size) => format!("Largest batch size that still reaches it: {size}"),
+        None => "No batch size reaches it with a stable learning rate.".into(),
+    });
+    lines.push(format!(
+        "Critical width, beyond which none does: {:.0} [{:.0}, {:.0}]",
+        critical_width.value, critical_width.interval.low, critical_width.interval.high
+    ));
+    lines.join("\n") + "\n"
+}

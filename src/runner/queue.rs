@@ -1,0 +1,224 @@
+//! The supply of runs to the trainer, and the way of their records into the ledger.
+
+use super::cost::step_products;
+use super::progress::Display;
+use anyhow::Result;
+use engine::checkpoint::Checkpoint;
+use engine::kernels::Isa;
+use engine::pool::Supply;
+use engine::train::Progress;
+use ledger::{Checkpoints, Claims, Ledger, LedgerError, Writer};
+use spec::{Record, Run, RunId};
+use std::collections::VecDeque;
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+
+/// A run is saved when so much work would be lost.
+const SAVE_EVERY: Duration = Duration::from_secs(60);
+/// A stopped run is saved when it is worth the file.
+const WORTH_SAVING: Duration = Duration::from_secs(5);
+/// Runs are claimed in parcels of about so many multiply–adds, some seconds of work.
+const PARCEL_PRODUCTS: f64 = 1e11;
+/// Most runs in a parcel.
+const PARCEL_RUNS: usize = 32;
+
+/// How a queue ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// Every run was trained.
+    Done,
+    /// Somebody asked to stop.
+    Stopped,
+    /// What is left has been claimed by other processes.
+    Waiting,
+}
+
+/// The runs to train, shared by the trainer's threads.
+pub struct Queue<'a> {
+    state: Mutex<State>,
+    checkpoints: Mutex<Checkpoints>,
+    isa: Isa,
+    stop: &'a AtomicBool,
+    display: &'a Display,
+}
+
+struct State {
+    waiting: VecDeque<Run>,
+    claimed: VecDeque<Run>,
+    left_to_others: usize,
+    writer: Writer,
+    claims: Claims,
+    failure: Option<LedgerError>,
+    warned: bool,
+}
+
+impl<'a> Queue<'a> {
+    /// A queue of these runs, whose records go into the ledger.
+    pub fn new(
+        ledger: &Ledger,
+        runs: Vec<Run>,
+        isa: Isa,
+        stop: &'a AtomicBool,
+        display: &'a Display,
+    ) -> Result<Self> {
+        Ok(Self {
+            state: Mutex::new(State {
+                waiting: runs.into(),
+                claimed: VecDeque::new(),
+                left_to_others: 0,
+                writer: ledger.writer()?,
+                claims: ledger.claims(),
+                failure: None,
+                warned: false,
+            }),
+            checkpoints: Mutex::new(ledger.checkpoints()),
+            isa,
+            stop,
+            display,
+        })
+    }
+
+    /// What became of the queue, after the trainer has ended.
+    pub fn finish(self) -> Result<Ended> {
+        let state = self
+            .state
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some(failure) = state.failure {
+            return Err(failure.into());
+        }
+        Ok(
+            match (self.stop.load(Ordering::Relaxed), state.left_to_others) {
+                (true, _) => Ended::Stopped,
+                (false, 0) => Ended::Done,
+                (false, _) => Ended::Waiting,
+            },
+        )
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn checkpoints(&self) -> MutexGuard<'_, Checkpoints> {
+        self.checkpoints
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn warn(&self, error: &LedgerError) {
+        self.display.warn(&error.to_string());
+    }
+}
+
+impl State {
+    /// Claims the next parcel. Claims are hints: without them work may be done
+    /// twice but never wrongly, so an error in them is told and no more.
+    fn claim_parcel(&mut self, display: &Display) {
+        let mut products = 0.0;
+        let mut parcel = Vec::new();
+        while parcel.len() < PARCEL_RUNS && products < PARCEL_PRODUCTS {
+            let Some(run) = self.waiting.pop_front() else {
+                break;
+            };
+            products += step_products(&run) * run.steps as f64;
+            parcel.push(run);
+        }
+        let ids: Vec<RunId> = parcel.iter().map(Run::id).collect();
+        match self.claims.claim(&ids, SystemTime::now()) {
+            Ok(ours) => {
+                let before = parcel.len();
+                parcel.retain(|run| ours.contains(&run.id()));
+                self.left_to_others += before - parcel.len();
+            }
+            Err(error) if !self.warned => {
+                self.warned = true;
+                display.warn(&error.to_string());
+            }
+            Err(_) => {}
+        }
+        self.claimed.extend(parcel);
+    }
+}
+
+impl Supply for Queue<'_> {
+    fn take(&self) -> Option<Run> {
+        let mut state = self.state();
+        loop {
+            if self.stop.load(Ordering::Relaxed) || state.failure.is_some() {
+                return None;
+            }
+            if let Some(run) = state.claimed.pop_front() {
+                return Some(run);
+            }
+            if state.waiting.is_empty() {
+                return None;
+            }
+            state.claim_parcel(self.display);
+        }
+    }
+
+    fn resume(&self, run: &Run) -> Option<Checkpoint> {
+        let id = run.id();
+        let bytes = match self.checkpoints().load(&id.to_string()) {
+            Ok(bytes) => bytes?,
+            Err(error) => {
+                self.warn(&error);
+                return None;
+            }
+        };
+        match Checkpoint::from_bytes(&bytes) {
+            Ok(checkpoint) => checkpoint.continues(id, self.isa).then_some(checkpoint),
+            Err(error) => {
+                self.display
+                    .warn(&format!("run {id} starts again: {error}"));
+                None
+            }
+        }
+    }
+
+    fn advanced(&self, run: &Run, progress: &Progress) -> ControlFlow<()> {
+        self.display.advanced(run, progress);
+        if let Err(error) = self.state().claims.heartbeat(SystemTime::now()) {
+            self.warn(&error);
+        }
+        match self.stop.load(Ordering::Relaxed) || self.state().failure.is_some() {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    }
+
+    fn wants_checkpoint(&self, unsaved: Duration) -> bool {
+        unsaved >= SAVE_EVERY
+    }
+
+    fn save(&self, run: &Run, checkpoint: Checkpoint) {
+        if checkpoint.progress.spent < WORTH_SAVING {
+            return;
+        }
+        let saved = match checkpoint.to_bytes() {
+            Ok(bytes) => self.checkpoints().save(&run.id().to_string(), &bytes),
+            Err(error) => return self.display.warn(&error.to_string()),
+        };
+        if let Err(error) = saved {
+            self.warn(&error);
+        }
+    }
+
+    fn ended(&self, run: &Run, record: Record) {
+        let mut state = self.state();
+        if let Err(error) = state.writer.append(&record) {
+            state.failure = Some(error);
+            return;
+        }
+        drop(state);
+        self.display.ended(run, &record);
+        if record.seconds >= WORTH_SAVING.as_secs_f64()
+            && let Err(error) = self.checkpoints().delete(&run.id().to_string())
+        {
+            self.warn(&error);
+        }
+    }
+}
