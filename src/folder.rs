@@ -21,7 +21,12 @@ pub struct Folder {
 impl Folder {
     /// Opens a folder that a study was run in.
     pub fn open(dir: &Path) -> Result<Self> {
-        let copy = StudyCopy::read(dir)?.ok_or_else(|| {
+        let copy = if dir.is_dir() {
+            StudyCopy::read(dir)?
+        } else {
+            None
+        };
+        let copy = copy.ok_or_else(|| {
             Mistake(format!(
                 "{}: holds no study; give a folder that `noisescale run STUDY --out FOLDER` made",
                 dir.display()

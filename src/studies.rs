@@ -60,17 +60,9 @@ pub const BUILT_IN: &[BuiltIn] = built_in![
 
 /// A name that is neither a file nor a built-in study.
 #[derive(Debug, thiserror::Error)]
-#[error("`{name}` is neither a study file nor a built-in study{}; built in are: {}", nearest(.name), names())]
+#[error("`{name}` is neither a study file nor a built-in study{}; `noisescale list` shows the built-in ones", nearest(.name))]
 pub struct UnknownStudy {
     name: String,
-}
-
-fn names() -> String {
-    BUILT_IN
-        .iter()
-        .map(|study| study.name)
-        .collect::<Vec<_>>()
-        .join(", ")
 }
 
 fn nearest(name: &str) -> String {

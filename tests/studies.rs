@@ -55,7 +55,9 @@ fn results(folder: &Path) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     for entry in std::fs::read_dir(folder.join("records")).unwrap() {
         let text = std::fs::read_to_string(entry.unwrap().path()).unwrap();
-        let lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let lines = text
+            .lines()
+            .filter_map(|line| serde_json::from_str::<Value>(line).ok());
         for mut record in lines.filter(|line| line.get("run").is_some()) {
             let run = record["run"].as_str().unwrap().to_owned();
             let fields = record.as_object_mut().unwrap();
@@ -63,7 +65,10 @@ fn results(folder: &Path) -> BTreeMap<String, String> {
             fields.remove("device");
             let result = record.to_string();
             let before = found.insert(run.clone(), result.clone());
-            assert!(before.is_none_or(|before| before == result), "{run} has two results");
+            assert!(
+                before.is_none_or(|before| before == result),
+                "{run} has two results"
+            );
         }
     }
     found
@@ -85,8 +90,7 @@ fn a_study_gives_a_law_a_report_and_a_prediction() {
     let again = succeed(at, &["run", "small.toml", "--out", "out"]);
     assert!(again.contains("0 runs trained"), "{again}");
     assert_eq!(results(&at.join("out")), before);
-    let status: Value =
-        serde_json::from_str(&succeed(at, &["status", "out", "--json"])).unwrap();
+    let status: Value = serde_json::from_str(&succeed(at, &["status", "out", "--json"])).unwrap();
     assert_eq!(status["recorded"], status["planned"]);
     // One row per run.
     let rows = succeed(at, &["export", "out", "--csv"]);
@@ -94,7 +98,11 @@ fn a_study_gives_a_law_a_report_and_a_prediction() {
     // More seeds reuse every run.
     succeed(at, &["run", "small.toml", "--out", "out", "--seeds", "5"]);
     let more = results(&at.join("out"));
-    assert!(before.iter().all(|(run, result)| more.get(run) == Some(result)));
+    assert!(
+        before
+            .iter()
+            .all(|(run, result)| more.get(run) == Some(result))
+    );
     assert!(more.len() > before.len());
 }
 
@@ -111,10 +119,20 @@ fn kills_lose_nothing() {
     for attempt in 0u64.. {
         assert!(attempt < 200, "it never ends");
         let args = ["run", "small.toml", "--out", "killed", "--quiet"];
-        let mut child =
-            noisescale(at, &args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        std::thread::sleep(Duration::from_millis(40 + 37 * (attempt % 11)));
-        if child.try_wait().unwrap().is_some_and(|status| status.success()) {
+        let mut child = noisescale(at, &args)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        // Longer and longer, so that it gets through in the end.
+        std::thread::sleep(Duration::from_millis(
+            40 + 37 * (attempt % 11) + 15 * attempt,
+        ));
+        if child
+            .try_wait()
+            .unwrap()
+            .is_some_and(|status| status.success())
+        {
             break;
         }
         child.kill().unwrap();
@@ -131,13 +149,29 @@ fn two_processes_share_a_study() {
     let at = dir.path();
     succeed(at, &["run", "small.toml", "--out", "alone", "--quiet"]);
     let spawn = || {
-        let args = ["run", "small.toml", "--out", "shared", "--quiet", "--threads", "1"];
-        noisescale(at, &args).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
+        let args = [
+            "run",
+            "small.toml",
+            "--out",
+            "shared",
+            "--quiet",
+            "--threads",
+            "1",
+        ];
+        noisescale(at, &args)
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap()
     };
     let children = [spawn(), spawn(), spawn()];
     for child in children {
         let output = child.wait_with_output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        assert!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
     }
     assert_eq!(results(&at.join("shared")), results(&at.join("alone")));
 }
@@ -155,12 +189,17 @@ fn an_interrupt_says_how_to_go_on() {
         .spawn()
         .unwrap();
     std::thread::sleep(Duration::from_millis(700));
-    let interrupt = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    let interrupt = Command::new("kill")
+        .args(["-INT", &child.id().to_string()])
+        .status();
     assert!(interrupt.unwrap().success());
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130));
     let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(errors.contains("Go on with:") && errors.contains("small.toml"), "{errors}");
+    assert!(
+        errors.contains("Go on with:") && errors.contains("small.toml"),
+        "{errors}"
+    );
 }
 
 #[test]
@@ -171,7 +210,12 @@ fn adaptive_seeds_cost_less() {
     succeed(at, &[&options[..], &["full"]].concat());
     succeed(at, &[&options[..], &["adaptive", "--adaptive"]].concat());
     let (full, adaptive) = (results(&at.join("full")), results(&at.join("adaptive")));
-    assert!(adaptive.len() < full.len(), "{} of {}", adaptive.len(), full.len());
+    assert!(
+        adaptive.len() < full.len(),
+        "{} of {}",
+        adaptive.len(),
+        full.len()
+    );
 }
 
 #[test]
@@ -180,11 +224,27 @@ fn mistakes_are_one_sentence_and_exit_2() {
     let at = dir.path();
     std::fs::write(at.join("typo.toml"), STUDY.replace("scheme", "sceme")).unwrap();
     let cases: [(&[&str], &str); 6] = [
-        (&["run", "typo.toml"], "typo.toml:10: unknown key `sceme`; did you mean `scheme`?"),
+        (
+            &["run", "typo.toml"],
+            "typo.toml:10: unknown key `sceme`; did you mean `scheme`?",
+        ),
         (&["run", "quickstrat"], "did you mean `quickstart`?"),
-        (&["check", "small.toml", "--set", "seeds=0"], "0 repetitions measure nothing"),
+        (
+            &["check", "small.toml", "--set", "seeds=0"],
+            "0 repetitions measure nothing",
+        ),
         (&["status", "nowhere"], "holds no study"),
-        (&["train", "small.toml", "--width", "8", "--batch-size", "5000"], "exceeds the 1197"),
+        (
+            &[
+                "train",
+                "small.toml",
+                "--width",
+                "8",
+                "--batch-size",
+                "5000",
+            ],
+            "exceeds the 1197",
+        ),
         (&["report", "small.toml"], "holds no study"),
     ];
     for (args, expected) in cases {
@@ -200,9 +260,21 @@ fn mistakes_are_one_sentence_and_exit_2() {
 fn train_and_trace_tell_what_happened() {
     let dir = study_folder();
     let at = dir.path();
-    let args = ["train", "small.toml", "--width", "16", "--epochs", "5", "--seeds", "2", "--json"];
-    let records: Vec<Value> =
-        succeed(at, &args).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let args = [
+        "train",
+        "small.toml",
+        "--width",
+        "16",
+        "--epochs",
+        "5",
+        "--seeds",
+        "2",
+        "--json",
+    ];
+    let records: Vec<Value> = succeed(at, &args)
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
     assert_eq!(records.len(), 2);
     for record in &records {
         assert_eq!(record["outcome"], "trained");
@@ -210,12 +282,30 @@ fn train_and_trace_tell_what_happened() {
         assert!(record["steps_per_second"].as_f64().unwrap() > 0.0);
         assert_eq!(record["curve"].as_array().unwrap().len(), 20);
     }
-    succeed(at, &["trace", "small.toml", "--width", "8", "--steps", "3", "--out", "t.safetensors"]);
+    succeed(
+        at,
+        &[
+            "trace",
+            "small.toml",
+            "--width",
+            "8",
+            "--steps",
+            "3",
+            "--out",
+            "t.safetensors",
+        ],
+    );
     let bytes = std::fs::read(at.join("t.safetensors")).unwrap();
     let length = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
     let header: Value = serde_json::from_slice(&bytes[8..8 + length]).unwrap();
-    assert_eq!(header["inputs"]["shape"], serde_json::json!([3, 32, 1, 8, 8]));
-    assert_eq!(header["init.dense1.weight"]["shape"], serde_json::json!([8, 64]));
+    assert_eq!(
+        header["inputs"]["shape"],
+        serde_json::json!([3, 32, 1, 8, 8])
+    );
+    assert_eq!(
+        header["init.dense1.weight"]["shape"],
+        serde_json::json!([8, 64])
+    );
     assert_eq!(header["__metadata__"]["format"], "noisescale trace 1");
 }
 
@@ -225,7 +315,10 @@ fn lists_and_plans() {
     let plan: Value =
         serde_json::from_str(&succeed(dir.path(), &["check", "small.toml", "--json"])).unwrap();
     // 3 widths × (4 batch sizes + 3 rates) × 4 seeds, less what both searches share.
-    assert_eq!((plan["points"].as_u64(), plan["runs"].as_u64()), (Some(21), Some(72)));
+    assert_eq!(
+        (plan["points"].as_u64(), plan["runs"].as_u64()),
+        (Some(21), Some(72))
+    );
     let text = succeed(dir.path(), &["check", "small.toml"]);
     assert!(text.contains("21 points × 4 seeds: 72 runs"), "{text}");
 }

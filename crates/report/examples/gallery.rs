@@ -33,6 +33,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         std::fs::write(folder.join(format!("{}.png", figure.id)), figure.png(1.5)?)?;
         std::fs::write(folder.join(format!("{}.csv", figure.id)), figure.csv())?;
     }
+    let start = std::time::Instant::now();
+    let one = &findings[..1];
+    let page = html(one, &figures(one), &PageOptions::default());
+    let (runs, took) = (one[0].runs.recorded, start.elapsed());
+    println!("a page of {runs} runs, {} bytes, in {took:?}", page.len());
+    let start = std::time::Instant::now();
+    drawn[0].png(2.0)?;
+    println!("a picture in {:?}", start.elapsed());
     let page = html(&findings, &drawn, &PageOptions::default());
     std::fs::write(folder.join("report.html"), &page)?;
     println!("{} figures, report of {} bytes", drawn.len(), page.len());

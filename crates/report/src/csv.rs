@@ -117,8 +117,11 @@ fn search_id(kind: SearchKind) -> &'static str {
     }
 }
 
+/// One number of a mark.
+type Part = fn(&Mark) -> Option<f64>;
+
 /// The columns of a figure's CSV after `series`, x and y standing for the axes' names.
-const MARK_COLUMNS: [(&str, fn(&Mark) -> Option<f64>); 8] = [
+const MARK_COLUMNS: [(&str, Part); 8] = [
     ("x", |mark| Some(mark.x)),
     ("x low", |mark| mark.x_bar.map(|i| i.low)),
     ("x high", |mark| mark.x_bar.map(|i| i.high)),

@@ -1,6 +1,7 @@
 //! Flags: what a reader must know before trusting a number, in words.
 
 use crate::words;
+use analysis::grid::GridFindings;
 use analysis::late::LateState;
 use analysis::optimum::Edge;
 use analysis::{Axis, Findings, Optimum, SearchFindings, WidthFindings};
@@ -100,6 +101,12 @@ pub fn study_flags(findings: &Findings) -> Vec<Flag> {
             }
         }
     }
+    all.extend(
+        findings
+            .grids
+            .iter()
+            .filter_map(|grid| grid_flag(findings, grid)),
+    );
     for both in &findings.agreement {
         if both.ranges_overlap == Some(false) {
             all.push(Flag {
@@ -112,6 +119,25 @@ pub fn study_flags(findings: &Findings) -> Vec<Flag> {
         }
     }
     all
+}
+
+/// The curves of a grid that are not bracketed, in one flag.
+fn grid_flag(findings: &Findings, grid: &GridFindings) -> Option<Flag> {
+    let open = |optimum: &Optimum| !optimum.bracketed();
+    let rates: Vec<String> = (grid.curves.iter())
+        .filter(|curve| curve.optimum.as_ref().is_some_and(open))
+        .map(|curve| words::rate(curve.learning_rate))
+        .collect();
+    (!rates.is_empty()).then(|| Flag {
+        kind: FlagKind::NotBracketed,
+        study: findings.study.name.clone(),
+        search: Some(SearchKind::Grid),
+        width: Some(grid.width),
+        text: format!(
+            "the best batch sizes are not bracketed at ε = {}",
+            rates.join(", ")
+        ),
+    })
 }
 
 fn record_flags(findings: &Findings) -> Vec<Flag> {

@@ -32,16 +32,6 @@ pub fn significant(value: f64, digits: i32) -> String {
     trimmed(&fixed(value, digits - 1 - order))
 }
 
-/// The number with so many significant digits, zeros at its end included.
-pub fn kept(value: f64, digits: i32) -> String {
-    let order = if value == 0.0 { 0 } else { exponent(value) };
-    if (-4..7).contains(&order) {
-        fixed(value, digits - 1 - order)
-    } else {
-        significant(value, digits)
-    }
-}
-
 /// The number with so many decimals, thousands set off by commas from 10,000 on;
 /// negative decimals round to tens, hundreds, ….
 pub fn fixed(value: f64, decimals: i32) -> String {
@@ -122,6 +112,11 @@ fn decimals_of(value: f64, interval: Option<Interval<f64>>, digits: i32) -> i32 
     decimals.clamp(0, 8)
 }
 
+/// The value alone, with the digits that its interval's width supports.
+pub fn beside_interval(value: f64, interval: Interval<f64>) -> String {
+    fixed(value, decimals_of(value, Some(interval), 3))
+}
+
 /// `1.53 [1.40, 1.66]`, each end with the digits that the interval's width supports.
 pub fn with_interval(value: f64, interval: Option<Interval<f64>>) -> String {
     let decimals = decimals_of(value, interval, 3);
@@ -133,7 +128,10 @@ pub fn with_interval(value: f64, interval: Option<Interval<f64>>) -> String {
 
 /// `[1.40, 1.66]`.
 pub fn interval(ends: Interval<f64>) -> String {
-    ends_at(ends, decimals_of(ends.high, Some(ends), 3))
+    ends_at(
+        ends,
+        decimals_of(0.5 * (ends.low + ends.high), Some(ends), 3),
+    )
 }
 
 fn ends_at(ends: Interval<f64>, decimals: i32) -> String {
@@ -173,7 +171,7 @@ impl Magnitude {
         let exponent = match largest.abs() {
             size if !size.is_finite() || size == 0.0 => 0,
             size if (1e-3..2e3).contains(&size) => 0,
-            size if size < 1e6 && size >= 1.0 => 3,
+            size if (1.0..1e6).contains(&size) => 3,
             _ => order.div_euclid(3) * 3,
         };
         Self { exponent }
@@ -216,7 +214,7 @@ mod tests {
             (0.0, "0"),
             (1.0, "1"),
             (0.02, "0.02"),
-            (1.414_2, "1.41"),
+            (2.345_6, "2.35"),
             (-0.001_25, "−0.00125"),
             (343_750.0, "344,000"),
             (55_000.0, "55,000"),

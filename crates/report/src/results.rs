@@ -40,19 +40,23 @@ pub enum ResultsError {
     },
 }
 
-const UNITS: [(&str, &str); 14] = [
+const UNITS: [(&str, &str); 15] = [
     ("accuracy", "share of the test set, 0 to 1"),
-    ("batch_sizes", "examples"),
-    ("coordinate", "the unit of the measure"),
+    ("bar", "that of the measure"),
+    ("batch_size", "examples"),
+    ("late_accuracy", "share of the test set, 0 to 1"),
     ("learning_rate", "[weight]²/[loss]"),
     ("learning_rates", "[weight]²/[loss]"),
-    ("late_accuracy", "share of the test set, 0 to 1"),
-    ("normalized", "1/[loss]"),
+    (
+        "measure",
+        "normalized-noise 1/[loss]; learning-rate and width-times-learning-rate [weight]²/[loss]; inverse-batch-size and width-over-batch-size none",
+    ),
     ("normalized_learning_rate", "1/[loss]"),
     ("normalized_noise", "1/[loss]"),
     ("peak", "share of the test set, 0 to 1"),
+    ("rise", "share of the validation set"),
     ("seconds", "s"),
-    ("slope", "the unit of the measure"),
+    ("slope", "that of the measure"),
     ("steps", "updates of the weights"),
     ("weight_scale", "[weight]²"),
 ];

@@ -60,7 +60,10 @@ fn optimum_row(search: &SearchFindings, found: &WidthFindings, magnitude: Magnit
             let bar = magnitude.scaled_interval(estimate.bar);
             let value = magnitude.scaled(estimate.value);
             row.push(Cell::words(words::best_values(search.axis, optimum)));
-            row.push(Cell::number(number::kept(value, 3), estimate.value));
+            row.push(Cell::number(
+                number::beside_interval(value, bar),
+                estimate.value,
+            ));
             row.push(Cell::words(number::interval(bar)));
             row.push(optimum.confidence.map_or_else(Cell::absent, |confidence| {
                 Cell::words(number::interval(
@@ -213,7 +216,7 @@ pub fn grid(grid: &GridFindings) -> Table {
                     analysis::Axis::BatchSize,
                     optimum,
                 )));
-                row.push(Cell::number(number::kept(value, 3), value));
+                row.push(Cell::number(number::beside_interval(value, bar), value));
                 row.push(Cell::words(number::interval(bar)));
                 row.push(accuracy_cell(optimum.peak));
                 row.push(Cell::number(

@@ -39,15 +39,16 @@ impl Form {
         match self {
             Self::Alone if figure.diagonal => 580.0,
             Self::Alone => 720.0,
-            Self::OnPage => 520.0,
+            Self::OnPage => 460.0,
         }
     }
 
     fn plot_height(self, figure: &Figure) -> f64 {
         match self {
-            _ if figure.diagonal => 370.0,
+            Self::Alone if figure.diagonal => 370.0,
             Self::Alone => 330.0,
-            Self::OnPage => 290.0,
+            Self::OnPage if figure.diagonal => 340.0,
+            Self::OnPage => 270.0,
         }
     }
 

@@ -102,9 +102,9 @@ fn decimal(range: Interval<f64>) -> Vec<Vec<f64>> {
         set(&[1.0, 3.0], 1),
     ];
     sets.extend((1..40).map(|stride| set(&[1.0], stride)));
-    // Nine digits crowd more than a decade and a half, whatever the room.
+    // More than three digits crowd more than a decade and a half, whatever the room.
     if range.high / range.low > 30.0 {
-        sets.remove(0);
+        sets.drain(..2);
     }
     sets
 }
@@ -151,8 +151,8 @@ fn linear(range: Interval<f64>, fits: impl Fn(&[Tick]) -> bool) -> Vec<Tick> {
 }
 
 fn multiples(range: Interval<f64>, step: f64, decimals: i32) -> Vec<Tick> {
-    let first = (range.low / step).ceil();
-    let count = ((range.high / step).floor() - first).clamp(-1.0, 500.0) as i64;
+    let first = (range.low / step - 1e-9).ceil();
+    let count = ((range.high / step + 1e-9).floor() - first).clamp(-1.0, 500.0) as i64;
     (0..=count)
         .map(|at| (first + at as f64) * step)
         .filter(|value| inside(range, *value))

@@ -1,12 +1,13 @@
 //! The two searches against each other, width by width (figures 2 and 3 of the paper):
 //! ḡ_opt, and peak accuracy. On the line y = x they agree.
 
+use super::series::{peak_counts, two_errors};
 use super::{AxisSpec, Extent, Figure, FigureKind, Group, Mark, Marker, Series};
 use crate::number::Magnitude;
 use crate::palette::Ink;
 use crate::{phrase, words};
 use analysis::compare::{self, Found, SearchAgreement};
-use analysis::{Interval, Measure, SearchFindings, StudyBrief};
+use analysis::{Measure, SearchFindings, StudyBrief};
 
 /// The agreement of the group's searches, if it has both.
 pub fn figures(group: &Group<'_>) -> Vec<Figure> {
@@ -75,8 +76,10 @@ fn noise(group: &Group<'_>, study: &StudyBrief, pairs: &[SearchAgreement]) -> Fi
         .count();
     let mut figure = blank(group, study, "noise");
     figure.title = "Optimal noise scale: learning-rate against batch-size search".into();
+    let both = |pair: &SearchAgreement| [pair.batch_size.peak, pair.learning_rate.peak];
     figure.subtitle.push(format!(
-        "ranges (best interval and bootstrap interval together) overlap at {overlapping} of {}",
+        "{} · ranges (best interval and bootstrap interval together) overlap at {overlapping} of {}",
+        peak_counts(pairs.iter().flat_map(both)),
         words::counted(pairs.len() as u64, "width")
     ));
     figure.x =
@@ -142,29 +145,17 @@ fn peaks(group: &Group<'_>, study: &StudyBrief, pairs: &[SearchAgreement]) -> Fi
     figure.title = "Peak accuracy: learning-rate against batch-size search".into();
     figure.x = AxisSpec::linear("peak test accuracy, batch-size search", "%");
     figure.y = AxisSpec::linear("peak test accuracy, learning-rate search", "%");
-    let counts: Vec<usize> = (pairs.iter())
-        .flat_map(|pair| [pair.batch_size.peak.count, pair.learning_rate.peak.count])
-        .collect();
-    let least = counts.iter().min().copied().unwrap_or(0);
-    let most = counts.iter().max().copied().unwrap_or(0);
-    figure.subtitle.push(if least == most {
-        format!("n = {least} trained runs at every best point")
-    } else {
-        format!("n = {least} to {most} trained runs at the best points")
-    });
+    let both = |pair: &SearchAgreement| [pair.batch_size.peak, pair.learning_rate.peak];
+    figure
+        .subtitle
+        .push(peak_counts(pairs.iter().flat_map(both)));
     for (at, pair) in pairs.iter().enumerate() {
         let (one, other) = (pair.batch_size.peak, pair.learning_rate.peak);
-        let bar = |sample: analysis::Sample| {
-            sample.standard_error.map(|error| {
-                let (mean, half) = (100.0 * sample.mean, 200.0 * error);
-                Interval::between(mean - half, mean + half)
-            })
-        };
         let mark = Mark {
             x: 100.0 * one.mean,
             y: 100.0 * other.mean,
-            x_bar: bar(one),
-            y_bar: bar(other),
+            x_bar: two_errors(one),
+            y_bar: two_errors(other),
             n: smaller_count(&pair.batch_size, &pair.learning_rate),
             text: vec![
                 format!("w = {}", pair.width),

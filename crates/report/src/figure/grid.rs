@@ -4,9 +4,9 @@
 
 use super::scan::Against;
 use super::series::{
-    ACCURACY_BARS, FEW_TRAINED, STRIP, accuracy_mark, span, trained_counts, untrained_note,
+    ACCURACY_BARS, FEW_TRAINED, STRIP, accuracy_curve, span, trained_counts, untrained_note,
 };
-use super::{AxisSpec, Extent, Figure, FigureKind, Marker, Series};
+use super::{AxisSpec, Extent, Figure, FigureKind};
 use crate::palette::Ink;
 use crate::{phrase, words};
 use analysis::Findings;
@@ -57,7 +57,10 @@ fn figure(findings: &Findings, grid: &GridFindings, against: Against) -> Figure 
         y: AxisSpec::linear("test accuracy", "%").showing(Extent::Upper),
         legend: "learning rate".into(),
         series: (grid.curves.iter().enumerate())
-            .map(|(at, curve)| series(curve, at, count, against))
+            .map(|(at, curve)| {
+                let x = |point: &_| against.at(point);
+                accuracy_curve(label(curve), at, count, &curve.points, x)
+            })
             .collect(),
         spans: (grid.curves.iter().enumerate())
             .filter_map(|(at, curve)| {
@@ -79,19 +82,4 @@ fn figure(findings: &Findings, grid: &GridFindings, against: Against) -> Figure 
 
 fn label(curve: &RateCurve) -> String {
     format!("ε = {}", words::rate(curve.learning_rate))
-}
-
-fn series(curve: &RateCurve, at: usize, count: usize, against: Against) -> Series {
-    let mut marks: Vec<_> = (curve.points.iter())
-        .filter_map(|point| accuracy_mark(point, against.at(point)))
-        .collect();
-    marks.sort_by(|a, b| a.x.total_cmp(&b.x));
-    Series {
-        label: label(curve),
-        ink: Ink::ordered(at, count),
-        marker: Marker::of(at),
-        joined: true,
-        dodge: 0,
-        marks,
-    }
 }

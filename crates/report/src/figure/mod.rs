@@ -49,7 +49,7 @@ pub struct Figure {
     pub id: String,
     /// Which of the paper's figures it is.
     pub kind: FigureKind,
-    /// The networks it is about, as [`Group`] labels them.
+    /// The networks it is about, e.g. `MNIST 1LP, NTK scheme`.
     pub group: String,
     /// What is shown.
     pub title: String,

@@ -4,12 +4,12 @@
 //! stands for it with batch norm.
 
 use super::series::{
-    ACCURACY_BARS, FEW_TRAINED, STRIP, accuracy_mark, span, trained_counts, untrained_note,
+    ACCURACY_BARS, FEW_TRAINED, STRIP, accuracy_curve, span, trained_counts, untrained_note,
 };
-use super::{AxisSpec, Extent, Figure, FigureKind, Marker, Series, TickStyle};
+use super::{AxisSpec, Extent, Figure, FigureKind, TickStyle};
 use crate::palette::Ink;
 use crate::{phrase, words};
-use analysis::{Axis, Findings, PointFindings, SearchFindings, WidthFindings};
+use analysis::{Axis, Findings, PointFindings, SearchFindings};
 use spec::Scheme;
 
 /// What accuracy is drawn against.
@@ -119,7 +119,10 @@ fn scan(findings: &Findings, search: &SearchFindings, against: Against) -> Figur
         y: AxisSpec::linear("test accuracy", "%").showing(Extent::Upper),
         legend: "width".into(),
         series: (search.widths.iter().enumerate())
-            .map(|(at, found)| curve(found, at, count, against))
+            .map(|(at, found)| {
+                let label = format!("w = {}", found.width);
+                accuracy_curve(label, at, count, &found.points, |point| against.at(point))
+            })
             .collect(),
         spans: (search.widths.iter().enumerate())
             .filter_map(|(at, found)| {
@@ -139,20 +142,5 @@ fn scan(findings: &Findings, search: &SearchFindings, against: Against) -> Figur
         diagonal: false,
         hollow: few.then(|| FEW_TRAINED.into()),
         notes,
-    }
-}
-
-fn curve(found: &WidthFindings, at: usize, count: usize, against: Against) -> Series {
-    let mut marks: Vec<_> = (found.points.iter())
-        .filter_map(|point| accuracy_mark(point, against.at(point)))
-        .collect();
-    marks.sort_by(|a, b| a.x.total_cmp(&b.x));
-    Series {
-        label: format!("w = {}", found.width),
-        ink: Ink::ordered(at, count),
-        marker: Marker::of(at),
-        joined: true,
-        dodge: 0,
-        marks,
     }
 }

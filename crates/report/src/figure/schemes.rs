@@ -1,12 +1,13 @@
 //! Peak accuracy of the standard scheme against the NTK scheme, width by width
 //! (section I of the paper's supplement).
 
+use super::series::{peak_counts, two_errors};
 use super::{AxisSpec, Figure, FigureKind, Mark, Marker, Series};
 use crate::number;
 use crate::palette::Ink;
 use crate::words;
+use analysis::Findings;
 use analysis::compare::{SchemeDifference, schemes};
-use analysis::{Findings, Interval, Sample};
 use spec::Scheme;
 
 /// A figure for every two studies that differ in their scheme.
@@ -48,9 +49,9 @@ fn figure(one: &Findings, other: &Findings, widths: &[SchemeDifference]) -> Figu
                 ntk.study.name
             ),
             format!(
-                "{}, n = {}",
+                "{} · {}",
                 words::counted(count as u64, "width"),
-                counts(widths)
+                peak_counts(widths.iter().flat_map(|both| [both.standard, both.ntk]))
             ),
         ],
         x: AxisSpec::linear("peak test accuracy, NTK scheme", "%"),
@@ -74,26 +75,7 @@ fn figure(one: &Findings, other: &Findings, widths: &[SchemeDifference]) -> Figu
     }
 }
 
-fn counts(widths: &[SchemeDifference]) -> String {
-    let all = || {
-        widths
-            .iter()
-            .flat_map(|both| [both.standard.count, both.ntk.count])
-    };
-    match (all().min(), all().max()) {
-        (Some(least), Some(most)) if least == most => format!("{least} trained runs at every peak"),
-        (Some(least), Some(most)) => format!("{least} to {most} trained runs at the peaks"),
-        _ => "0".into(),
-    }
-}
-
 fn mark(both: &SchemeDifference) -> Mark {
-    let bar = |sample: Sample| {
-        sample.standard_error.map(|error| {
-            let (mean, half) = (100.0 * sample.mean, 200.0 * error);
-            Interval::between(mean - half, mean + half)
-        })
-    };
     let difference = match both.difference.standard_error {
         Some(error) => format!(
             "NTK − standard {} ± {} points (2 s.e.)",
@@ -108,8 +90,8 @@ fn mark(both: &SchemeDifference) -> Mark {
     Mark {
         x: 100.0 * both.ntk.mean,
         y: 100.0 * both.standard.mean,
-        x_bar: bar(both.ntk),
-        y_bar: bar(both.standard),
+        x_bar: two_errors(both.ntk),
+        y_bar: two_errors(both.standard),
         n: u32::try_from(both.ntk.count.min(both.standard.count)).ok(),
         text: vec![
             format!("w = {}", both.width),

@@ -1,10 +1,10 @@
 //! Curves of accuracy: what scans and grids have in common.
 
-use super::{Mark, Open, Span};
+use super::{Mark, Marker, Open, Series, Span};
 use crate::palette::Ink;
 use crate::{number, words};
 use analysis::optimum::Edge;
-use analysis::{Interval, Optimum, PointFindings};
+use analysis::{Interval, Optimum, PointFindings, Sample};
 
 /// Hollow marks of accuracy curves.
 pub const FEW_TRAINED: &str = "fewer than 75 % of the planned runs trained";
@@ -15,18 +15,58 @@ pub const ACCURACY_BARS: &str = "Bars: ± 2 standard errors over the trained run
 /// What the strip above a plot is.
 pub const STRIP: &str = "Strip above the plot: best interval of each curve, the mark its best point, an arrow a side that is not bracketed.";
 
+/// Mean ± 2 standard errors of an accuracy, in percent.
+pub fn two_errors(sample: Sample) -> Option<Interval<f64>> {
+    let (mean, error) = (100.0 * sample.mean, 100.0 * sample.standard_error?);
+    Some(Interval::between(mean - 2.0 * error, mean + 2.0 * error))
+}
+
+/// A curve of accuracies, the `at`th of `count`, in the coordinate that `x` gives.
+pub fn accuracy_curve(
+    label: String,
+    at: usize,
+    count: usize,
+    points: &[PointFindings],
+    x: impl Fn(&PointFindings) -> f64,
+) -> Series {
+    let mut marks: Vec<Mark> = (points.iter())
+        .filter_map(|point| accuracy_mark(point, x(point)))
+        .collect();
+    marks.sort_by(|a, b| a.x.total_cmp(&b.x));
+    Series {
+        label,
+        ink: Ink::ordered(at, count),
+        marker: Marker::of(at),
+        joined: true,
+        dodge: 0,
+        marks,
+    }
+}
+
+/// `n = 20 trained runs at every peak`, or their range.
+pub fn peak_counts(peaks: impl IntoIterator<Item = Sample>) -> String {
+    let counts: Vec<usize> = peaks.into_iter().map(|sample| sample.count).collect();
+    match (counts.iter().min(), counts.iter().max()) {
+        (Some(least), Some(most)) if least == most => {
+            format!(
+                "n = {} at every peak",
+                words::counted(*least as u64, "trained run")
+            )
+        }
+        (Some(least), Some(most)) => format!("n = {least} to {most} trained runs at the peaks"),
+        _ => "n = 0".into(),
+    }
+}
+
 /// The mark of a point's accuracy at x; `None` without a trained run.
-pub fn accuracy_mark(point: &PointFindings, x: f64) -> Option<Mark> {
+fn accuracy_mark(point: &PointFindings, x: f64) -> Option<Mark> {
     let sample = point.accuracy?;
     let y = 100.0 * sample.mean;
     let finite = x.is_finite() && y.is_finite();
     finite.then(|| Mark {
         x,
         y,
-        y_bar: sample.standard_error.map(|error| {
-            let half = 200.0 * error;
-            Interval::between(y - half, y + half)
-        }),
+        y_bar: two_errors(sample),
         n: Some(point.runs.trained),
         hollow: point.few_trained,
         text: point_text(point),
@@ -35,7 +75,7 @@ pub fn accuracy_mark(point: &PointFindings, x: f64) -> Option<Mark> {
 }
 
 /// What a point says on hover.
-pub fn point_text(point: &PointFindings) -> Vec<String> {
+fn point_text(point: &PointFindings) -> Vec<String> {
     let mut lines = vec![format!(
         "w = {}, B = {}, ε = {}",
         point.width,

@@ -136,7 +136,10 @@ fn study_summary(findings: &Findings, all: &[Findings]) -> String {
     );
     out.push_str(&headline::law_sentences(findings));
     out.push_str(&headline::meaning(findings, all));
-    out.push_str(&flag_list(&study_flags(findings)));
+    out.push_str(&flag_list(
+        &study_flags(findings),
+        !findings.searches.is_empty(),
+    ));
     for search in &findings.searches {
         let _ = write!(
             out,
@@ -158,7 +161,10 @@ fn study_summary(findings: &Findings, all: &[Findings]) -> String {
 }
 
 /// The flags of a study, open where they are few.
-fn flag_list(flags: &[Flag]) -> String {
+fn flag_list(flags: &[Flag], has_optima: bool) -> String {
+    if flags.is_empty() && !has_optima {
+        return "<p class=\"muted\">No flags.</p>\n".into();
+    }
     if flags.is_empty() {
         return "<p class=\"muted\">No flags: every optimum is bracketed, at late time and has \
                 enough trained runs.</p>\n"

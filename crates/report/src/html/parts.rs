@@ -24,13 +24,15 @@ pub fn rich(text: &str) -> String {
 
 /// Keeps an interval on one line with its value and its unit.
 fn unbroken(text: &str) -> String {
-    let mut inside = false;
+    let (mut inside, mut last) = (false, ' ');
     let mut out = String::with_capacity(text.len());
     let mut rest = text.chars().peekable();
     while let Some(c) = rest.next() {
         inside = c == '[' || (inside && c != ']');
-        let tied = inside || matches!(rest.peek(), Some('[' | '·' | '%'));
+        let before = matches!(rest.peek(), Some('[' | '·' | '%' | '='));
+        let tied = inside || before || last == '=';
         out.push(if c == ' ' && tied { '\u{a0}' } else { c });
+        last = c;
     }
     out
 }
@@ -126,7 +128,7 @@ mod tests {
         assert_eq!(rich("ḡ_{opt} < <b>"), "ḡ<sub>opt</sub> &lt; &lt;b&gt;");
         assert_eq!(
             rich("a = 1 [0, 2] ·10³, b"),
-            "a = 1\u{a0}[0,\u{a0}2]\u{a0}·10³, b"
+            "a\u{a0}=\u{a0}1\u{a0}[0,\u{a0}2]\u{a0}·10³, b"
         );
     }
 

@@ -14,7 +14,6 @@ pub fn overview(findings: &[Findings]) -> Table {
         "Studies and laws",
         vec![
             Column::words("study"),
-            Column::words("networks"),
             Column::words("search"),
             Column::numbers("recorded/planned", ""),
             Column::words("a with interval"),
@@ -53,7 +52,6 @@ fn overview_row(findings: &Findings, search: Option<&SearchFindings>) -> Vec<Cel
     let flags = crate::flag::study_flags(findings).len();
     let mut row = vec![
         Cell::words(findings.study.name.clone()),
-        Cell::words(words::networks(&findings.study)),
         Cell::words(kind),
         Cell::number(
             format!("{}/{}", runs.recorded, runs.planned),
@@ -88,9 +86,9 @@ pub fn section(findings: &[Findings], page: &PageOptions) -> String {
     }
     let mut out = String::from("<section><h2>Settings</h2>\n");
     for one in findings {
-        let _ = write!(
+        let _ = writeln!(
             out,
-            "<details{}><summary><code>{}</code></summary>{}</details>\n",
+            "<details{}><summary><code>{}</code></summary>{}</details>",
             if findings.len() == 1 { " open" } else { "" },
             escaped(&one.study.name),
             list(&settings(one))

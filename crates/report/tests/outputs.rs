@@ -1,0 +1,296 @@
+//! What comes out of every kind of study: well-formed, complete, self-contained.
+
+mod support;
+
+use analysis::Findings;
+use report::{
+    FigureKind, PageOptions, body, figures, flags, html, parse_results, results_json, runs_csv,
+    tables,
+};
+use std::collections::HashSet;
+use std::sync::LazyLock;
+use support::Sample;
+
+/// Analysing takes longer than drawing: once for all tests.
+static ALL: LazyLock<Vec<Findings>> =
+    LazyLock::new(|| support::all().iter().map(Sample::findings).collect());
+
+fn named(name: &str) -> &'static [Findings] {
+    let found = ALL.iter().position(|one| one.study.name == name);
+    std::slice::from_ref(&ALL[found.unwrap()])
+}
+
+#[test]
+fn every_kind_of_figure_is_drawn() {
+    let kinds: HashSet<FigureKind> = figures(&ALL).iter().map(|figure| figure.kind).collect();
+    for kind in [
+        FigureKind::Law,
+        FigureKind::Scan,
+        FigureKind::Agreement,
+        FigureKind::Grid,
+        FigureKind::Stability,
+        FigureKind::Schemes,
+    ] {
+        assert!(kinds.contains(&kind), "{kind:?}");
+    }
+}
+
+#[test]
+fn figures_have_different_safe_names() {
+    let all = figures(&ALL);
+    let names: HashSet<&str> = all.iter().map(|figure| figure.id.as_str()).collect();
+    assert_eq!(names.len(), all.len());
+    let safe = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    assert!(
+        names
+            .iter()
+            .all(|name| !name.is_empty() && name.chars().all(safe))
+    );
+}
+
+#[test]
+fn svg_is_well_formed_and_complete() {
+    for figure in figures(&ALL) {
+        let svg = figure.svg();
+        let document = roxmltree::Document::parse(&svg).unwrap();
+        assert!(
+            !svg.contains("NaN") && !svg.contains("inf"),
+            "{}",
+            figure.id
+        );
+        let words: Vec<String> = document
+            .descendants()
+            .filter(|node| node.has_tag_name("text"))
+            .map(|node| {
+                let texts = node.descendants().filter(|n| n.is_text());
+                texts.filter_map(|n| n.text()).collect()
+            })
+            .collect();
+        for series in &figure.series {
+            // The law's labels may be wrapped nowhere; every legend entry is one text.
+            assert!(
+                words.contains(&series.label),
+                "{}: {}",
+                figure.id,
+                series.label
+            );
+        }
+        assert!(
+            figure
+                .subtitle
+                .iter()
+                .any(|line| line.contains("per point") || line.contains("n = ")),
+            "{}",
+            figure.id
+        );
+        let titles = document.descendants().filter(|n| n.has_tag_name("title"));
+        assert_eq!(titles.count(), figure.marks().count() + figure.spans.len());
+        for (_, mark) in figure.marks() {
+            assert!(mark.n.is_some() && !mark.text.is_empty(), "{}", figure.id);
+        }
+    }
+}
+
+#[test]
+fn marks_and_words_stay_on_the_paper() {
+    for figure in figures(&ALL) {
+        let svg = figure.svg();
+        let document = roxmltree::Document::parse(&svg).unwrap();
+        let root = document.root_element();
+        let number = |node: roxmltree::Node<'_, '_>, name: &str| -> Option<f64> {
+            node.attribute(name)?.parse().ok()
+        };
+        let (width, height) = (
+            number(root, "width").unwrap(),
+            number(root, "height").unwrap(),
+        );
+        for node in document.descendants() {
+            let (x, y) = match node.tag_name().name() {
+                "text" => (number(node, "x"), number(node, "y")),
+                "circle" => (number(node, "cx"), number(node, "cy")),
+                _ => continue,
+            };
+            let inside =
+                (0.0..=width).contains(&x.unwrap()) && (0.0..=height).contains(&y.unwrap());
+            assert!(inside, "{}: {:?}", figure.id, node.text());
+        }
+    }
+}
+
+#[test]
+fn png_is_a_picture_of_the_asked_size() {
+    let figure = &figures(named("digits-paired"))[0];
+    let file = figure.png(2.0).unwrap();
+    let mut reader = png::Decoder::new(std::io::Cursor::new(file))
+        .read_info()
+        .unwrap();
+    let (width, height) = (reader.info().width, reader.info().height);
+    assert_eq!(width, 1440);
+    let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
+    reader.next_frame(&mut pixels).unwrap();
+    // Opaque, mostly white, and not only white.
+    assert!(pixels.chunks(4).all(|pixel| pixel[3] == 255));
+    let dark = pixels.chunks(4).filter(|pixel| pixel[0] < 128).count();
+    let all = (width * height) as usize;
+    assert!(dark > all / 200 && dark < all / 4, "{dark} of {all}");
+    for scale in [0.0, -1.0, f64::NAN, 1e9] {
+        assert!(figure.png(scale).is_err());
+    }
+}
+
+#[test]
+fn unbracketed_optima_are_hollow_and_not_fitted() {
+    let findings = named("digits-short");
+    let law = &figures(findings)[0];
+    assert_eq!(law.kind, FigureKind::Law);
+    let hollow: Vec<f64> = (law.marks().filter(|(_, mark)| mark.hollow))
+        .map(|(_, mark)| mark.x)
+        .collect();
+    let fit = findings[0].searches[0].law.law().unwrap();
+    assert_eq!(hollow.len(), fit.excluded.len());
+    assert!(
+        hollow.contains(&8.0) && hollow.contains(&64.0),
+        "{hollow:?}"
+    );
+    // The narrow networks may want larger batches: less noise; the wide ones more.
+    let open = |x: f64| law.marks().find(|(_, mark)| mark.x == x).unwrap().1.open;
+    assert!(open(8.0).below && !open(8.0).above);
+    assert!(open(64.0).above && !open(64.0).below);
+    assert!(law.hollow.is_some());
+    let page = html(findings, &figures(findings), &PageOptions::default());
+    assert!(page.contains("add larger B") && page.contains("add smaller B"));
+}
+
+#[test]
+fn the_page_needs_nothing_else() {
+    for findings in ALL.iter().map(std::slice::from_ref).chain([ALL.as_slice()]) {
+        let page = html(findings, &figures(findings), &PageOptions::default());
+        let rest = page.replace("http://www.w3.org/2000/svg", "");
+        for outside in ["http://", "https://", "//cdn", "@import", "url("] {
+            assert!(!rest.contains(outside), "{outside}");
+        }
+        let shown = body(findings, &figures(findings), &PageOptions::default());
+        assert!(!shown.contains("NaN") && !shown.contains(">inf"));
+        for one in findings {
+            assert!(page.contains(&format!("noisescale run {}", one.study.name)));
+            for width in &one.study.widths {
+                assert!(page.contains(&width.to_string()));
+            }
+        }
+    }
+}
+
+#[test]
+fn titles_are_harmless() {
+    let mut sample = support::single();
+    sample.study.title = "<script>alert(\"x\")</script> & 'y'".into();
+    sample.study.name = "a\"><img src=x>".into();
+    let findings = [sample.findings()];
+    let drawn = figures(&findings);
+    let page = html(&findings, &drawn, &PageOptions::default());
+    assert!(!page.contains("<script>alert") && !page.contains("<img"));
+    assert!(page.contains("&lt;script&gt;alert(&quot;x&quot;)&lt;/script&gt; &amp; &#39;y&#39;"));
+    // One script, the page's own, and none in the part that a live page renews.
+    assert_eq!(page.matches("<script").count(), 1);
+    assert!(!body(&findings, &drawn, &PageOptions::default()).contains("<script"));
+    for figure in &drawn {
+        roxmltree::Document::parse(&figure.svg()).unwrap();
+    }
+}
+
+#[test]
+fn incomplete_and_empty_ledgers_say_so() {
+    let page = |name: &str| {
+        let findings = named(name);
+        html(findings, &figures(findings), &PageOptions::default())
+    };
+    assert!(page("digits-incomplete").contains("of 3640 planned runs recorded"));
+    assert!(page("digits-nothing").contains("0 of 3640 planned runs recorded"));
+    assert!(figures(named("digits-nothing")).is_empty());
+    assert!(tables(named("digits-nothing")).contains("no record yet"));
+    assert!(tables(named("digits-single")).contains("spread unknown"));
+    assert!(html(&[], &[], &PageOptions::default()).contains("No study was given"));
+    assert_eq!(tables(&[]), "");
+}
+
+#[test]
+fn figure_csv_reads_back() {
+    for figure in figures(&ALL) {
+        let text = figure.csv();
+        let mut reader = csv::Reader::from_reader(text.as_bytes());
+        let columns = reader.headers().unwrap().len();
+        let rows: Vec<csv::StringRecord> = reader.records().map(Result::unwrap).collect();
+        assert_eq!(rows.len(), figure.marks().count());
+        for (row, (series, mark)) in rows.iter().zip(figure.marks()) {
+            assert_eq!(row.len(), columns);
+            assert_eq!(row[0], series.label);
+            assert_eq!(row[1].parse::<f64>().unwrap(), mark.x);
+            assert_eq!(row[4].parse::<f64>().unwrap(), mark.y);
+        }
+    }
+}
+
+#[test]
+fn runs_csv_has_a_row_for_every_recorded_run() {
+    let mut sample = support::paired();
+    sample.study.name = "a, \"quoted\" name".into();
+    let copy = sample.records[0].clone();
+    sample.records.push(copy);
+    let text = runs_csv(&sample.study, &sample.records);
+    let mut reader = csv::Reader::from_reader(text.as_bytes());
+    assert_eq!(reader.headers().unwrap(), report::RUN_COLUMNS.as_slice());
+    let rows: Vec<csv::StringRecord> = reader.records().map(Result::unwrap).collect();
+    assert_eq!(rows.len(), sample.findings().runs.recorded);
+    let first = &sample.records[0];
+    assert_eq!(rows[0][0], first.run.to_string());
+    assert_eq!(&rows[0][1], "batch-size");
+    // ḡ = 5 · 1197/(2 · 0.1 · 2) = 14962.5 at B = 2; ε̄ = 5/2.
+    assert_eq!(rows[0][8].parse::<f64>().unwrap().round(), 14_963.0);
+    assert_eq!(&rows[0][9], "2.5");
+    assert_eq!(&rows[0][17], "a, \"quoted\" name");
+    let diverged = rows.iter().find(|row| &row[10] == "diverged").unwrap();
+    assert_eq!(&diverged[11], "");
+    let trained = rows.iter().find(|row| &row[10] == "trained").unwrap();
+    let accuracy = |row: &csv::StringRecord| row[11].parse::<f64>().unwrap();
+    let record = sample
+        .records
+        .iter()
+        .find(|r| r.run.to_string() == trained[0]);
+    assert_eq!(Some(accuracy(trained)), record.unwrap().outcome.trained());
+}
+
+#[test]
+fn results_read_back_bit_for_bit() {
+    let text = results_json(&ALL);
+    let back = parse_results(&text).unwrap();
+    assert_eq!(back.studies, *ALL);
+    assert_eq!(back.flags, flags(&ALL));
+    for field in back.units.keys() {
+        let uses = text.matches(&format!("\"{field}\":")).count();
+        assert!(uses > 1, "no field `{field}`");
+    }
+    let other = text.replacen("\"version\": 1", "\"version\": 99", 1);
+    let error = parse_results(&other).unwrap_err().to_string();
+    assert!(error.contains("version 99"), "{error}");
+    assert!(parse_results("{}").is_err());
+}
+
+#[test]
+fn tables_state_the_law_with_its_intervals() {
+    let text = tables(named("digits-paired"));
+    let law = named("digits-paired")[0].searches[0].law.law().unwrap();
+    assert!(text.contains("ḡ_opt = a·w: a = "), "{text}");
+    assert!(text.contains(&format!("R² = {:.3}", law.proportion.r_squared.unwrap())));
+    assert!(text.contains("95 % intervals") && text.contains("7 widths"));
+    assert!(text.contains("20/20"));
+    assert!(!text.contains("NaN"));
+    assert!(tables(named("mnist-cnn-bn-ntk")).contains("optimal 1/B"));
+    assert!(tables(named("digits-stability-ntk")).contains("ε_half"));
+}
+
+#[test]
+fn the_same_findings_give_the_same_bytes() {
+    let findings = named("mnist-3lp-grid");
+    let page = || html(findings, &figures(findings), &PageOptions::default());
+    assert_eq!(page(), page());
+}
