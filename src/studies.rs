@@ -75,6 +75,7 @@ fn nearest(name: &str) -> String {
 }
 
 /// A study with the text it was read from.
+#[derive(Debug)]
 pub struct Source {
     /// The study, complete.
     pub study: Study,
