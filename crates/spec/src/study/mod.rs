@@ -1,6 +1,6 @@
 //! Study files: family × widths × scheme × task × search × seeds, in TOML.
 //!
-//! Reading goes in two steps: [`file`] mirrors the TOML, key by key and strictly;
+//! Reading goes in two steps: `file.rs` mirrors the TOML, key by key and strictly;
 //! this module turns it into a [`Study`] whose values are all possible ones.
 //! `docs/STUDY.md` is the user's description of the format.
 
