@@ -1,6 +1,9 @@
 //! The command line.
 
-#![allow(rustdoc::broken_intra_doc_links, reason = "doc comments here are help texts")]
+#![allow(
+    rustdoc::broken_intra_doc_links,
+    reason = "doc comments here are help texts"
+)]
 
 use crate::data_cli::DataCommand;
 use clap::{Args, Parser, Subcommand, ValueEnum};

@@ -148,17 +148,21 @@ impl Permutation {
         let high_mask = (1 << (self.bits - self.low_bits)) - 1;
         let (mut high, mut low) = (value >> self.low_bits, value & low_mask);
         for keys in self.keys.chunks_exact(2) {
-            high ^= mix(low, keys[0]) & high_mask;
-            low ^= mix(high, keys[1]) & low_mask;
+            high ^= mix(low ^ keys[0]) & high_mask;
+            low ^= mix(high ^ keys[1]) & low_mask;
         }
         high << self.low_bits | low
     }
 }
 
-/// A hash of a half and a key: the upper half of a product, to which every bit contributes.
+/// Spreads the bits of a word over all of it: multiplications by odd numbers
+/// and shifts, each of which can be undone, so no two words meet. One
+/// multiplication is not enough: orders of five then come out unevenly.
 #[inline]
-fn mix(half: u32, key: u32) -> u32 {
-    (u64::from(half ^ key).wrapping_mul(0xD2B7_4407_B1CE_6E93) >> 32) as u32
+fn mix(mut word: u32) -> u32 {
+    word = (word ^ word >> 16).wrapping_mul(0x85EB_CA6B);
+    word = (word ^ word >> 13).wrapping_mul(0xC2B2_AE35);
+    word ^ word >> 16
 }
 
 #[cfg(test)]

@@ -52,7 +52,7 @@ pub struct Examples {
     pub labels: Vec<u16>,
 }
 
-/// How a raw value of channel c becomes an input: (value − offset[c]) · factor[c].
+/// How a raw value of channel c becomes an input: (value − offset\[c\]) · factor\[c\].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Normalization {
     /// Subtracted, per channel.
