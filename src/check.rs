@@ -15,6 +15,8 @@ struct Plan {
     study: String,
     title: String,
     experiment: Option<String>,
+    /// Figures of the paper, counted through its supplement.
+    figures: &'static str,
     widths: Vec<Width>,
     points: usize,
     runs: usize,
@@ -92,14 +94,15 @@ pub fn list(args: &ListArgs) -> Result<()> {
         return Ok(());
     }
     println!(
-        "{:<22} {:>3} {:>7} {:>10} {:>10}  title",
-        "study", "exp", "runs", "steps", "time here"
+        "{:<26} {:>3}  {:<9} {:>6} {:>8} {:>10}  title",
+        "study", "exp", "figures", "runs", "steps", "time here"
     );
     for found in &plans {
         println!(
-            "{:<22} {:>3} {:>7} {:>10} {:>10}  {}",
+            "{:<26} {:>3}  {:<9} {:>6} {:>8} {:>10}  {}",
             found.study,
             found.experiment.as_deref().unwrap_or("–"),
+            found.figures,
             found.runs,
             short_count(found.steps),
             human_duration(found.seconds),
@@ -132,6 +135,7 @@ fn describe(study: &Study, runs: &[Run], machines: &BTreeMap<Width, Machine>) ->
         study: study.name.clone(),
         title: study.title.clone(),
         experiment: study.experiment.clone(),
+        figures: figures(study.experiment.as_deref()),
         widths: study.widths.clone(),
         points: spec::points(study).len(),
         runs: runs.len(),
@@ -194,6 +198,21 @@ fn joined<T: ToString>(values: &[T]) -> String {
         .map(T::to_string)
         .collect::<Vec<_>>()
         .join(", ")
+}
+
+/// The figures of the paper that an experiment is behind.
+fn figures(experiment: Option<&str>) -> &'static str {
+    match experiment {
+        Some("A") => "1 2 3 6 8",
+        Some("B") => "4 6 9 10",
+        Some("C") => "5 7 11",
+        Some("D") => "12",
+        Some("E") => "13",
+        Some("F") => "14",
+        Some("G") => "15",
+        Some("H") => "16 17",
+        _ => "–",
+    }
 }
 
 /// 1234567 as 1.2M.

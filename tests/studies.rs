@@ -322,3 +322,65 @@ fn lists_and_plans() {
     let text = succeed(dir.path(), &["check", "small.toml"]);
     assert!(text.contains("21 points × 4 seeds: 72 runs"), "{text}");
 }
+
+/// Learns the law from three widths and meets the next one, which it has not seen.
+#[test]
+fn the_law_predicts_a_held_out_width() {
+    let dir = study_folder();
+    let at = dir.path();
+    let search = [
+        "--set",
+        "search.kind=batch-size",
+        "--set",
+        "search.batch_sizes=[6,8,12,16,24,32,48,64,96]",
+        "--set",
+        "search.extend=3",
+        "--set",
+        "time.epochs=40",
+        "--seeds",
+        "8",
+        "--quiet",
+    ];
+    succeed(
+        at,
+        &[
+            &[
+                "run",
+                "small.toml",
+                "--widths",
+                "16,24,32",
+                "--out",
+                "narrow",
+            ],
+            &search[..],
+        ]
+        .concat(),
+    );
+    succeed(
+        at,
+        &[
+            &["run", "small.toml", "--widths", "64", "--out", "wide"],
+            &search[..],
+        ]
+        .concat(),
+    );
+    let predicted: Value = serde_json::from_str(&succeed(
+        at,
+        &["predict", "narrow", "--width", "64", "--json"],
+    ))
+    .unwrap();
+    assert_eq!(predicted["reach"], "extrapolates");
+    let text = std::fs::read_to_string(at.join("wide/results.json")).unwrap();
+    let results: Value = serde_json::from_str(&text).unwrap();
+    let optimum = &results["studies"][0]["searches"][0]["widths"][0]["optimum"];
+    let interval = |of: &Value| {
+        let end = |name: &str| of["interval"][name].as_f64().unwrap();
+        (end("low"), end("high"))
+    };
+    let (low, high) = interval(&predicted["noise"]);
+    let (measured_low, measured_high) = interval(&optimum["confidence"]);
+    assert!(
+        low <= measured_high && measured_low <= high,
+        "predicted {low} to {high}, measured {measured_low} to {measured_high}"
+    );
+}

@@ -7,11 +7,12 @@ use crate::quantity::{
     WeightScale, Width,
 };
 use crate::scheme::Scheme;
-use crate::task::{Task, TaskContent};
+use crate::task::{FileTask, Task, TaskContent};
 use crate::time::Evaluation;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::fmt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// How the velocity enters the step; v ← m·v + ∇ in both.
@@ -100,8 +101,22 @@ pub struct RunId([u8; 16]);
 const RESULT_VERSION: u32 = 1;
 
 impl Run {
-    /// The run's id: SHA-256 over its canonical JSON, cut to 16 bytes.
+    /// The run's id: SHA-256 over its canonical JSON, cut to 16 bytes. The user's
+    /// own data enter by their content: where they lie does not matter.
     pub fn id(&self) -> RunId {
+        if let Task::Files(FileTask {
+            path,
+            content: Some(_),
+            ..
+        }) = &self.setting.task
+            && path != Path::new("")
+        {
+            let mut elsewhere = self.clone();
+            if let Task::Files(files) = &mut Arc::make_mut(&mut elsewhere.setting).task {
+                files.path = PathBuf::new();
+            }
+            return elsewhere.id();
+        }
         let text = serde_json::to_string(&(RESULT_VERSION, self))
             .expect("a run holds numbers, names and lists alone");
         let digest = Sha256::digest(text.as_bytes());
@@ -203,5 +218,70 @@ impl TryFrom<String> for RunId {
             .flatten()
             .map(Self)
             .ok_or_else(|| format!("`{text}` is not a run id"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::task::{FileContent, Scaling, SplitSizes};
+
+    fn run_on(path: &str, digest: &str) -> Run {
+        let content = FileContent {
+            shape: crate::Shape::flat(4),
+            classes: 2,
+            split: SplitSizes {
+                train: 10,
+                validation: 2,
+                test: 3,
+            },
+            digest: digest.into(),
+        };
+        let task = Task::Files(FileTask {
+            path: path.into(),
+            train_images: "a".into(),
+            train_labels: "b".into(),
+            test_images: "c".into(),
+            test_labels: "d".into(),
+            validation: 2,
+            scaling: Scaling::HalfRange,
+            content: Some(content),
+        });
+        let setting = Setting {
+            task,
+            family: Family::Mlp { hidden: vec![1] },
+            scheme: Scheme::Ntk,
+            weight_scale: WeightScale::new(2.0).unwrap(),
+            batch_norm: false,
+            optimizer: Optimizer {
+                rule: UpdateRule::Nesterov,
+                momentum: Momentum::new(0.9).unwrap(),
+            },
+            regularizers: Regularizers::default(),
+            evaluation: Evaluation::default(),
+        };
+        Run {
+            setting: Arc::new(setting),
+            width: Width::new(4).unwrap(),
+            batch_size: BatchSize::new(2).unwrap(),
+            learning_rate: LearningRate::new(1.0).unwrap(),
+            seed: 0,
+            steps: 5,
+        }
+    }
+
+    #[test]
+    fn own_data_count_by_content_and_not_by_place() {
+        assert_eq!(run_on("here", "x").id(), run_on("there", "x").id());
+        assert_ne!(run_on("here", "x").id(), run_on("here", "y").id());
+    }
+
+    #[test]
+    fn ids_read_and_print() {
+        let id = run_on("here", "x").id();
+        assert_eq!(RunId::try_from(id.to_string()), Ok(id));
+        for bad in ["", "12", "+f0c6d1be4a93c77d2086bb3f1a9e254", "zz"] {
+            assert!(RunId::try_from(bad.to_owned()).is_err());
+        }
     }
 }

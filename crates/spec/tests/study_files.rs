@@ -73,6 +73,15 @@ fn overrides_change_values_and_explain_themselves() {
 }
 
 #[test]
+fn one_search_can_be_cut_out_of_a_pair() {
+    let pair = points(&read(GOOD, &[]).unwrap());
+    for (kind, part) in [("batch-size", 0..4), ("learning-rate", 4..8)] {
+        let study = read(GOOD, &[&format!("search.kind={kind:?}")]).unwrap();
+        assert_eq!(points(&study), pair[part]);
+    }
+}
+
+#[test]
 fn time_scale_scales_every_bound() {
     let study = read(GOOD, &["search.reference_steps=1000"])
         .unwrap()

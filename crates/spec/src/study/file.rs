@@ -101,6 +101,9 @@ pub struct SearchTable {
     pub extend: Option<u32>,
     #[serde(default)]
     pub adaptive: bool,
+    /// The kind was changed from outside: keys of the file's own kind may be left over.
+    #[serde(skip)]
+    pub kind_overridden: bool,
 }
 
 #[derive(Debug, Deserialize)]
@@ -140,6 +143,7 @@ impl StudyFile {
             file = Self::deserialize(toml::Value::Table(table.clone()))
                 .map_err(|error| wrong_override(change, with_suggestion(error.message())))?;
         }
+        file.search.kind_overridden = overrides.iter().any(|change| change.key == "search.kind");
         Ok(file)
     }
 }

@@ -230,7 +230,14 @@ fn search(table: SearchTable, source: &Source<'_>) -> Checked<Search> {
     let mut keys = SearchKeys { table, source };
     let search = match kind {
         SearchChoice::BatchSize => Search::BatchSize(keys.batch_size_search()?),
-        SearchChoice::LearningRate => Search::LearningRate(keys.learning_rate_search(None)?),
+        SearchChoice::LearningRate => {
+            // Cut out of a paired search, it keeps the rate of its parent as reference.
+            let parent = keys
+                .table
+                .learning_rate
+                .take_if(|_| keys.table.kind_overridden);
+            Search::LearningRate(keys.learning_rate_search(parent)?)
+        }
         SearchChoice::Paired => {
             let parent = keys.batch_size_search()?;
             let rate = parent.learning_rate;
@@ -329,7 +336,10 @@ impl SearchKeys<'_> {
             ),
             ("reference_steps", table.reference_steps.is_some()),
         ];
-        match left.iter().find(|(_, given)| *given) {
+        match left
+            .iter()
+            .find(|(_, given)| *given && !table.kind_overridden)
+        {
             Some((key, _)) => Err(self.source.about(
                 &format!("search.{key}"),
                 format!("a search of kind {kind:?} does not use this key; remove it"),
