@@ -97,11 +97,11 @@ pub fn open(name: &str, overrides: &[Override]) -> Result<Source> {
     if !name.ends_with(".toml") && !path.exists() {
         return Err(UnknownStudy { name: name.into() }.into());
     }
-    let study = Study::load(path, overrides)?;
     let text = std::fs::read_to_string(path).map_err(|source| spec::StudyError::Unreadable {
         path: path.into(),
         source,
     })?;
+    let study = Study::parse_file(path, &text, overrides)?;
     Ok(Source {
         study: complete(study)?,
         text,

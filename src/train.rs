@@ -2,6 +2,7 @@
 
 use crate::cli::{RunArgs, TrainArgs};
 use crate::studies;
+use analysis::Sample;
 use anyhow::Result;
 use engine::data::Dataset;
 use engine::kernels::Isa;
@@ -200,18 +201,17 @@ fn summarize(records: &[Record]) {
         .iter()
         .filter_map(|record| record.outcome.trained())
         .collect();
-    let n = trained.len() as f64;
-    if n < 2.0 {
-        println!("{} of {} trained", trained.len(), records.len());
-        return;
+    print!("{} of {} trained", trained.len(), records.len());
+    match Sample::of(&trained) {
+        Some(Sample {
+            mean,
+            standard_error: Some(error),
+            ..
+        }) => println!(
+            ", mean test accuracy {:.2} ± {:.2} % (two standard errors)",
+            100.0 * mean,
+            200.0 * error
+        ),
+        _ => println!(),
     }
-    let mean = trained.iter().sum::<f64>() / n;
-    let variance = trained.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (n - 1.0);
-    println!(
-        "{} of {} trained, mean test accuracy {:.2} ± {:.2} % (two standard errors)",
-        trained.len(),
-        records.len(),
-        100.0 * mean,
-        200.0 * (variance / n).sqrt()
-    );
 }

@@ -149,16 +149,12 @@ impl Override {
 }
 
 impl Study {
-    /// Reads a study file.
-    pub fn load(path: &Path, overrides: &[Override]) -> Result<Self, StudyError> {
-        let text = std::fs::read_to_string(path).map_err(|source| StudyError::Unreadable {
-            path: path.into(),
-            source,
-        })?;
+    /// Reads the text of a study file; paths in it are relative to the file.
+    pub fn parse_file(path: &Path, text: &str, overrides: &[Override]) -> Result<Self, StudyError> {
         let name = path
             .file_stem()
             .map_or_else(String::new, |s| s.to_string_lossy().into_owned());
-        let mut study = Self::parse(&name, path, &text, overrides)?;
+        let mut study = Self::parse(&name, path, text, overrides)?;
         study.resolve_data_path(path.parent().unwrap_or(Path::new("")));
         Ok(study)
     }
