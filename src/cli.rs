@@ -142,6 +142,9 @@ pub struct RunStudyArgs {
     /// Runs trained at once [default: one per core]
     #[arg(long, value_name = "N", value_parser = threads)]
     pub threads: Option<usize>,
+    /// Save a run that is under way after so many seconds, in case it is killed
+    #[arg(long, value_name = "SECONDS", value_parser = positive, default_value_t = 60.0)]
+    pub checkpoint_every: f64,
     /// Show no progress
     #[arg(long, short)]
     pub quiet: bool,

@@ -11,7 +11,7 @@ use engine::pool::Pool;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Runs the study and writes its report.
 pub fn run(args: &RunStudyArgs) -> Result<()> {
@@ -34,7 +34,8 @@ pub fn run(args: &RunStudyArgs) -> Result<()> {
     if !args.quiet {
         println!("{}: into {}", folder.study.title, dir.display());
     }
-    let finish = runner::execute(&mut folder, &data, pool, &stop, &display);
+    let save_every = Duration::from_secs_f64(args.checkpoint_every);
+    let finish = runner::execute(&mut folder, &data, pool, save_every, &stop, &display);
     display.clear();
     let finish = finish?;
     folder.ledger.refresh()?;
@@ -48,8 +49,12 @@ pub fn run(args: &RunStudyArgs) -> Result<()> {
         .into());
     }
     if !args.quiet {
+        let resumed = match display.runs_resumed() {
+            0 => String::new(),
+            some => format!(", {some} of them from a checkpoint"),
+        };
         println!(
-            "{trained} runs trained in {}, {} recorded",
+            "{trained} runs trained in {}{resumed}, {} recorded",
             human_duration(start.elapsed().as_secs_f64()),
             folder.ledger.runs()
         );

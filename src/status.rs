@@ -13,6 +13,7 @@ struct Standing {
     study: String,
     recorded: usize,
     planned: usize,
+    skipped: usize,
     trained: usize,
     stalled: usize,
     diverged: usize,
@@ -28,22 +29,12 @@ pub fn run(args: &StatusArgs) -> Result<()> {
     let records: Vec<&Record> = folder.ledger.records().collect();
     let grown = folder.grown(&records);
     let study = &folder.study;
-    let mut planned: Vec<_> = grown
-        .points
-        .iter()
-        .flat_map(|point| point.runs(study))
-        .map(|run| run.id())
-        .collect();
-    planned.sort_unstable();
-    planned.dedup();
-    let recorded = planned
-        .iter()
-        .filter(|id| folder.ledger.get(**id).is_some())
-        .count();
+    let counts = analysis::observe(study, &grown.points, records).counts;
     let standing = Standing {
         study: study.title.clone(),
-        recorded,
-        planned: planned.len(),
+        recorded: counts.recorded,
+        planned: counts.planned,
+        skipped: counts.skipped,
         trained: status.outcomes.trained,
         stalled: status.outcomes.stalled,
         diverged: status.outcomes.diverged,
@@ -65,6 +56,12 @@ fn print(standing: &Standing) {
         "{} of {} runs recorded ({share:.0} %)",
         standing.recorded, standing.planned
     );
+    if standing.skipped > 0 {
+        println!(
+            "{} more left out so far by the adaptive rule",
+            standing.skipped
+        );
+    }
     println!(
         "{} trained, {} stalled, {} diverged; {} claimed by running processes",
         standing.trained, standing.stalled, standing.diverged, standing.in_progress

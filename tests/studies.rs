@@ -176,6 +176,86 @@ fn two_processes_share_a_study() {
     assert_eq!(results(&at.join("shared")), results(&at.join("alone")));
 }
 
+/// A long run that is killed goes on from its last checkpoint, to the same result.
+#[test]
+fn a_killed_long_run_goes_on_from_its_checkpoint() {
+    let dir = study_folder();
+    let at = dir.path();
+    let long = |out: &str| {
+        let mut args = vec!["run", "small.toml", "--seeds", "1", "--widths", "32"];
+        args.extend([
+            "--set",
+            "search.kind=batch-size",
+            "--set",
+            "search.extend=0",
+        ]);
+        args.extend(["--set", "search.batch_sizes=[8]", "--time-scale", "120"]);
+        args.extend(["--checkpoint-every", "0.2", "--out"]);
+        args.push(out);
+        noisescale(at, &args)
+    };
+    let mut child = long("killed").stdout(Stdio::null()).spawn().unwrap();
+    let saved = || match std::fs::read_dir(at.join("killed/checkpoints")) {
+        Ok(files) => files
+            .flatten()
+            .any(|file| file.file_name().to_string_lossy().ends_with(".safetensors")),
+        Err(_) => false,
+    };
+    let patience = std::time::Instant::now();
+    while !saved() {
+        let ended = child.try_wait().unwrap().is_some();
+        assert!(!ended, "the run ended before it was saved");
+        assert!(patience.elapsed() < Duration::from_secs(120));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(results(&at.join("killed")).is_empty());
+    let again = long("killed").output().unwrap();
+    let text = String::from_utf8_lossy(&again.stdout).into_owned();
+    assert!(text.contains("1 of them from a checkpoint"), "{text}");
+    assert!(!saved(), "its checkpoint is not needed any more");
+    assert!(long("whole").output().unwrap().status.success());
+    assert_eq!(results(&at.join("killed")), results(&at.join("whole")));
+}
+
+/// A full disk stops the study with a sentence; what was recorded stays, and with
+/// room it goes on to the same results. A limit on the size of a file stands for the
+/// full disk: writing beyond it fails in the same place.
+#[cfg(unix)]
+#[test]
+fn a_full_disk_loses_nothing() {
+    let dir = study_folder();
+    let at = dir.path();
+    succeed(at, &["run", "small.toml", "--out", "roomy", "--quiet"]);
+    let script = "trap '' XFSZ; ulimit -f 16; exec \"$0\" run small.toml --out full --quiet";
+    let output = Command::new("bash")
+        .args(["-c", script, env!("CARGO_BIN_EXE_noisescale")])
+        .current_dir(at)
+        .output()
+        .unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{errors}");
+    assert_eq!(errors.lines().count(), 1, "{errors}");
+    assert!(errors.contains("records"), "{errors}");
+    let (all, kept) = (results(&at.join("roomy")), results(&at.join("full")));
+    assert!(!kept.is_empty() && kept.len() < all.len(), "{}", kept.len());
+    succeed(at, &["run", "small.toml", "--out", "full", "--quiet"]);
+    assert_eq!(results(&at.join("full")), all);
+}
+
+#[test]
+fn a_folder_that_cannot_be_made_is_one_sentence() {
+    let dir = study_folder();
+    let at = dir.path();
+    std::fs::write(at.join("file"), "").unwrap();
+    let output = run(at, &["run", "small.toml", "--out", "file/out"]);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{errors}");
+    assert_eq!(errors.lines().count(), 1, "{errors}");
+    assert!(errors.contains("file/out"), "{errors}");
+}
+
 /// Ctrl-C: exit code 130, a sentence that says how to go on, and nothing lost.
 #[cfg(unix)]
 #[test]
@@ -216,6 +296,11 @@ fn adaptive_seeds_cost_less() {
         adaptive.len(),
         full.len()
     );
+    // What the rule does without is not missing.
+    let status = succeed(at, &["status", "adaptive", "--json"]);
+    let status: Value = serde_json::from_str(&status).unwrap();
+    assert_eq!(status["recorded"], status["planned"]);
+    assert!(status["skipped"].as_u64() > Some(0), "{status}");
 }
 
 #[test]

@@ -12,15 +12,14 @@ pub use cost::Machine;
 pub use progress::{Display, human_duration};
 
 use crate::folder::{Folder, Grown};
-use analysis::adaptive::{self, Rule, Verdict};
 use analysis::extension::extended_points;
 use anyhow::Result;
 use engine::data::Dataset;
 use engine::pool::Pool;
 use queue::{Ended, Queue};
-use spec::{Point, Record, Run, RunId, Spending, Study};
-use std::collections::HashSet;
+use spec::{Record, Run};
 use std::sync::atomic::AtomicBool;
+use std::time::{Duration, SystemTime};
 
 /// How running a study ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,13 +35,11 @@ pub fn execute(
     folder: &mut Folder,
     data: &Dataset,
     pool: Pool,
+    save_every: Duration,
     stop: &AtomicBool,
     display: &Display,
 ) -> Result<Finish> {
-    folder
-        .ledger
-        .checkpoints()
-        .sweep(std::time::SystemTime::now())?;
+    folder.ledger.checkpoints().sweep(SystemTime::now())?;
     loop {
         folder.ledger.refresh()?;
         let todo = next_runs(folder);
@@ -50,13 +47,13 @@ pub fn execute(
             return Ok(Finish::Complete);
         }
         display.plan(&todo, folder.ledger.records());
-        let queue = Queue::new(&folder.ledger, todo, pool.isa, stop, display)?;
+        let queue = Queue::new(&folder.ledger, todo, pool.isa, save_every, stop, display)?;
         pool.train(data, &queue)?;
         match queue.finish()? {
             Ended::Done => {}
             Ended::Stopped => return Ok(Finish::Interrupted),
             // Another process has claimed what is left: see what it brings.
-            Ended::Waiting => std::thread::sleep(std::time::Duration::from_secs(1)),
+            Ended::Waiting => std::thread::sleep(Duration::from_secs(1)),
         }
     }
 }
@@ -73,47 +70,12 @@ fn next_runs(folder: &Folder) -> Vec<Run> {
         ..
     } = folder.grown(&records);
     let study = &folder.study;
-    let mut runs = missing(study, &points, &records);
+    let mut runs = analysis::wanted(study, &points, records.iter().copied());
     if runs.is_empty() && !wanted.is_empty() {
         let all: Vec<_> = grown.into_iter().chain(wanted).collect();
-        runs = missing(study, &extended_points(study, &all), &records);
+        runs = analysis::wanted(study, &extended_points(study, &all), records);
     }
     let cost = |run: &Run| run.steps * u64::from(run.batch_size.get()) * u64::from(run.width.get());
     runs.sort_by_key(|run| (run.seed, std::cmp::Reverse(cost(run))));
-    runs
-}
-
-/// What these points still need.
-fn missing(study: &Study, points: &[Point], records: &[&Record]) -> Vec<Run> {
-    let wanted: Vec<Run> = match study.spending {
-        Spending::EverySeed => points.iter().flat_map(|point| point.runs(study)).collect(),
-        Spending::Adaptive => adaptive_runs(study, points, records),
-    };
-    let mut seen: HashSet<RunId> = records.iter().map(|record| record.run).collect();
-    wanted
-        .into_iter()
-        .filter(|run| seen.insert(run.id()))
-        .collect()
-}
-
-/// The seeds that the adaptive rule wants next; searches without an optimum get all.
-fn adaptive_runs(study: &Study, points: &[Point], records: &[&Record]) -> Vec<Run> {
-    let rule = Rule::usual(study.seeds);
-    let scans = adaptive::progress(study, points, records.iter().copied());
-    if scans.is_empty() {
-        return points.iter().flat_map(|point| point.runs(study)).collect();
-    }
-    let mut runs = Vec::new();
-    for scan in scans {
-        for (point, verdict) in scan
-            .points
-            .iter()
-            .zip(adaptive::decide(&rule, &scan.progress))
-        {
-            if let Verdict::Needs { total } = verdict {
-                runs.extend((0..u64::from(total)).map(|seed| point.run(study, seed)));
-            }
-        }
-    }
     runs
 }

@@ -27,6 +27,8 @@ struct State {
     done: f64,
     runs: usize,
     runs_done: usize,
+    /// Runs that went on from a checkpoint.
+    resumed: usize,
     /// Products of the runs under way that are done.
     partial: HashMap<RunId, f64>,
     /// Accuracies by width and setting.
@@ -92,6 +94,16 @@ impl Display {
         state.runs_done += 1;
         state.note(record);
         self.show(&mut state);
+    }
+
+    /// A run goes on from its checkpoint.
+    pub fn resumed(&self) {
+        self.state().resumed += 1;
+    }
+
+    /// How many runs went on from a checkpoint.
+    pub fn runs_resumed(&self) -> usize {
+        self.state().resumed
     }
 
     /// Says something that does not stop the study.

@@ -15,8 +15,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-/// A run is saved when so much work would be lost.
-const SAVE_EVERY: Duration = Duration::from_secs(60);
 /// A stopped run is saved when it is worth the file.
 const WORTH_SAVING: Duration = Duration::from_secs(5);
 /// Runs are claimed in parcels of about so many multiply–adds, some seconds of work.
@@ -38,6 +36,8 @@ pub enum Ended {
 /// The runs to train, shared by the trainer's threads.
 pub struct Queue<'a> {
     state: Mutex<State>,
+    /// A run is saved when so much work would be lost.
+    save_every: Duration,
     checkpoints: Mutex<Checkpoints>,
     isa: Isa,
     stop: &'a AtomicBool,
@@ -60,10 +60,12 @@ impl<'a> Queue<'a> {
         ledger: &Ledger,
         runs: Vec<Run>,
         isa: Isa,
+        save_every: Duration,
         stop: &'a AtomicBool,
         display: &'a Display,
     ) -> Result<Self> {
         Ok(Self {
+            save_every,
             state: Mutex::new(State {
                 waiting: runs.into(),
                 claimed: VecDeque::new(),
@@ -106,6 +108,11 @@ impl<'a> Queue<'a> {
         self.checkpoints
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether a run that has taken so long has, or should have, a checkpoint.
+    fn worth_saving(&self, spent: Duration) -> bool {
+        spent >= WORTH_SAVING.min(self.save_every)
     }
 
     fn warn(&self, error: &LedgerError) {
@@ -170,7 +177,11 @@ impl Supply for Queue<'_> {
             }
         };
         match Checkpoint::from_bytes(&bytes) {
-            Ok(checkpoint) => checkpoint.continues(id, self.isa).then_some(checkpoint),
+            Ok(checkpoint) if checkpoint.continues(id, self.isa) => {
+                self.display.resumed();
+                Some(checkpoint)
+            }
+            Ok(_) => None,
             Err(error) => {
                 self.display
                     .warn(&format!("run {id} starts again: {error}"));
@@ -191,11 +202,11 @@ impl Supply for Queue<'_> {
     }
 
     fn wants_checkpoint(&self, unsaved: Duration) -> bool {
-        unsaved >= SAVE_EVERY
+        unsaved >= self.save_every
     }
 
     fn save(&self, run: &Run, checkpoint: Checkpoint) {
-        if checkpoint.progress.spent < WORTH_SAVING {
+        if !self.worth_saving(checkpoint.progress.spent) {
             return;
         }
         let saved = match checkpoint.to_bytes() {
@@ -215,7 +226,7 @@ impl Supply for Queue<'_> {
         }
         drop(state);
         self.display.ended(run, &record);
-        if record.seconds >= WORTH_SAVING.as_secs_f64()
+        if self.worth_saving(Duration::from_secs_f64(record.seconds))
             && let Err(error) = self.checkpoints().delete(&run.id().to_string())
         {
             self.warn(&error);

@@ -1,7 +1,7 @@
 //! The settings of a study in brief: what titles, legends and predictions need.
 
 use serde::{Deserialize, Serialize};
-use spec::{Family, Momentum, Regularizers, Scheme, Study, WeightScale, Width};
+use spec::{Family, Momentum, Regularizers, Scheme, Spending, Study, WeightScale, Width};
 
 /// What the runs of a study have in common, in brief.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -32,8 +32,11 @@ pub struct StudyBrief {
     pub examples: u32,
     /// The members of the family, ascending.
     pub widths: Vec<Width>,
-    /// Runs planned at every point.
+    /// Runs planned at every point, or the most if the adaptive rule decides.
     pub seeds: u32,
+    /// Which of them are trained.
+    #[serde(default)]
+    pub spending: Spending,
 }
 
 impl StudyBrief {
@@ -55,6 +58,7 @@ impl StudyBrief {
             examples: setting.content().split.train,
             widths: study.widths.clone(),
             seeds: study.seeds,
+            spending: study.spending,
         }
     }
 

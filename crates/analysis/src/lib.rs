@@ -32,6 +32,7 @@ pub use findings::{
 };
 pub use law::{Exclusion, Law, LawFit, NoLaw};
 pub use measure::{Axis, Estimate, Fixed, Interval, Measure};
+pub use observation::{observe, wanted};
 pub use optimum::{BestInterval, Edge, Optimum, best_interval};
 pub use point::PointFindings;
 pub use predict::{PredictError, Prediction, Request, predict};

@@ -5,20 +5,23 @@
 //! that belongs to two scans counts in both, and records of no planned run are
 //! counted and otherwise left alone.
 
+use crate::adaptive::{Verdict, verdicts};
 use crate::measure::{Axis, Place};
 use crate::sample::{Tally, trained_accuracy};
 use serde::{Deserialize, Serialize};
-use spec::{Point, Record, RunId, SearchKind, Study, Width};
-use std::collections::HashMap;
+use spec::{Point, Record, Run, RunId, SearchKind, Study, Width};
 use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 
 /// A point with the records of its runs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Observed<'a> {
     /// The point.
     pub point: Point,
-    /// For each planned seed, from 0, its record if there is one.
+    /// For each seed of the study, from 0, its record if there is one.
     pub by_seed: Vec<Option<&'a Record>>,
+    /// Seeds without a record that the adaptive rule does without.
+    pub skipped: u32,
 }
 
 impl<'a> Observed<'a> {
@@ -29,8 +32,8 @@ impl<'a> Observed<'a> {
 
     /// How its runs ended.
     pub fn tally(&self) -> Tally {
-        let planned = u32::try_from(self.by_seed.len()).unwrap_or(u32::MAX);
-        Tally::of(planned, self.records())
+        let seeds = u32::try_from(self.by_seed.len()).unwrap_or(u32::MAX);
+        Tally::of(seeds, self.skipped, self.records())
     }
 
     /// The accuracy of every recorded run, by seed; `None` for one that failed.
@@ -51,8 +54,11 @@ impl<'a> Observed<'a> {
 /// How many runs a study has and how many records it found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct RunCounts {
-    /// Runs of the plan, each once.
+    /// Runs of the plan, each once, without those skipped.
     pub planned: usize,
+    /// Runs that the adaptive rule does without.
+    #[serde(default)]
+    pub skipped: usize,
     /// Runs of the plan that have a record.
     pub recorded: usize,
     /// Further records of runs that had one.
@@ -85,10 +91,43 @@ pub fn observe<'a>(
     points: &[Point],
     records: impl IntoIterator<Item = &'a Record>,
 ) -> Observations<'a> {
-    let ids: Vec<Vec<RunId>> = points
-        .iter()
-        .map(|point| point.runs(study).map(|run| run.id()).collect())
+    let ids = run_ids(study, points);
+    let mut observations = gather(points, &ids, records);
+    let verdicts = verdicts(study, &observations);
+    observations.leave_out_skipped(&ids, &verdicts);
+    observations
+}
+
+/// The runs of the study that are to be trained next, each once.
+pub fn wanted<'a>(
+    study: &Study,
+    points: &[Point],
+    records: impl IntoIterator<Item = &'a Record>,
+) -> Vec<Run> {
+    let ids = run_ids(study, points);
+    let observations = gather(points, &ids, records);
+    let mut seen: HashSet<RunId> = (observations.points.iter())
+        .flat_map(|point| point.records().map(|record| record.run))
         .collect();
+    let verdicts = verdicts(study, &observations);
+    (points.iter().zip(verdicts))
+        .flat_map(|(point, verdict)| point.runs(study).take(verdict.needed()))
+        .filter(|run| seen.insert(run.id()))
+        .collect()
+}
+
+fn run_ids(study: &Study, points: &[Point]) -> Vec<Vec<RunId>> {
+    (points.iter())
+        .map(|point| point.runs(study).map(|run| run.id()).collect())
+        .collect()
+}
+
+/// Gives every record to the points it belongs to.
+fn gather<'a>(
+    points: &[Point],
+    ids: &[Vec<RunId>],
+    records: impl IntoIterator<Item = &'a Record>,
+) -> Observations<'a> {
     let mut found: HashMap<RunId, Option<&Record>> =
         ids.iter().flatten().map(|id| (*id, None)).collect();
     let mut counts = RunCounts {
@@ -106,9 +145,10 @@ pub fn observe<'a>(
         }
     }
     let record_of = |id: &RunId| found.get(id).copied().flatten();
-    let observed = points.iter().zip(&ids).map(|(point, ids)| Observed {
+    let observed = points.iter().zip(ids).map(|(point, ids)| Observed {
         point: *point,
         by_seed: ids.iter().map(record_of).collect(),
+        skipped: 0,
     });
     Observations {
         points: observed.collect(),
@@ -117,6 +157,26 @@ pub fn observe<'a>(
 }
 
 impl<'a> Observations<'a> {
+    /// Takes the runs that the rule has dropped out of the plan. A run of two
+    /// searches is skipped if neither asks for it.
+    fn leave_out_skipped(&mut self, ids: &[Vec<RunId>], verdicts: &[Verdict]) {
+        let asked: HashSet<RunId> = (ids.iter().zip(verdicts))
+            .filter(|(_, verdict)| !matches!(verdict, Verdict::Dropped(_)))
+            .flat_map(|(ids, _)| ids.iter().copied())
+            .collect();
+        let mut skipped = HashSet::new();
+        for (observed, ids) in self.points.iter_mut().zip(ids) {
+            for (record, id) in observed.by_seed.iter().zip(ids) {
+                if record.is_none() && !asked.contains(id) {
+                    observed.skipped += 1;
+                    skipped.insert(*id);
+                }
+            }
+        }
+        self.counts.skipped = skipped.len();
+        self.counts.planned -= skipped.len();
+    }
+
     /// The scans of one search, one for every width, in ascending order; `axis` is
     /// what they vary.
     pub fn scans(&self, search: SearchKind, axis: Axis) -> Vec<Scan<'a>> {

@@ -42,8 +42,11 @@ impl Sample {
 /// How the runs of a point ended, and how many are still missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Tally {
-    /// Runs that the study plans here.
+    /// Runs that the study plans here, without those skipped.
     pub planned: u32,
+    /// Runs that the adaptive rule does without.
+    #[serde(default)]
+    pub skipped: u32,
     /// Runs that have a record.
     pub recorded: u32,
     /// Recorded runs that trained.
@@ -55,10 +58,11 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Counts the outcomes of a point's records.
-    pub fn of<'a>(planned: u32, records: impl IntoIterator<Item = &'a Record>) -> Self {
+    /// Counts the outcomes of a point's records; of its seeds some are skipped.
+    pub fn of<'a>(seeds: u32, skipped: u32, records: impl IntoIterator<Item = &'a Record>) -> Self {
         let mut tally = Self {
-            planned,
+            planned: seeds.saturating_sub(skipped),
+            skipped,
             ..Self::default()
         };
         for record in records {
@@ -128,6 +132,7 @@ mod tests {
     fn fifteen_of_twenty_are_enough() {
         let tally = |trained| Tally {
             planned: 20,
+            skipped: 0,
             recorded: 20,
             trained,
             stalled: 20 - trained,

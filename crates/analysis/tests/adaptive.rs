@@ -164,3 +164,33 @@ fn skewed_accuracies_keep_the_error_rate() {
 fn failing_runs_do_not_hold_up_the_rest() {
     check("failing runs", failing, 0.6);
 }
+
+/// Every scan of `quickstart` at 20 seeds and of `digits-mlp`, as recorded with all
+/// seeds: study, search, width, scanned value, then the accuracy of each seed or `-`.
+fn digits() -> Vec<Full> {
+    let rows: Vec<Vec<&str>> = include_str!("fixtures/digits.csv")
+        .lines()
+        .map(|line| line.split(',').collect())
+        .collect();
+    rows.chunk_by(|a, b| a[..3] == b[..3])
+        .map(|scan| {
+            scan.iter()
+                .map(|row| row[4..].iter().map(|run| run.parse().ok()).collect())
+                .collect()
+        })
+        .collect()
+}
+
+#[test]
+fn the_digits_keep_their_intervals_with_fewer_seeds() {
+    let rule = Rule::usual(SEEDS);
+    let (mut spent, mut planned) = (0, 0);
+    for (at, full) in digits().iter().enumerate() {
+        let (have, seeds) = spend(&rule, full);
+        assert_eq!(interval(&have), interval(full), "scan {at}");
+        spent += seeds;
+        planned += full.len() * SEEDS as usize;
+    }
+    println!("digits: {spent} of {planned} runs");
+    assert!(spent * 4 < planned * 3, "{spent} of {planned}");
+}

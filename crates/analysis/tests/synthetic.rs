@@ -2,13 +2,14 @@
 
 mod support;
 
-use analysis::adaptive::progress;
 use analysis::late::LateState;
 use analysis::law::{ExclusionReason, LawFit};
 use analysis::optimum::Edge;
 use analysis::resample::Random;
-use analysis::{Findings, Fixed, Measure, Options, PredictError, Request, analyse, predict};
-use spec::{LearningRate, Outcome, Record, SearchKind, Study, Width, points};
+use analysis::{
+    Findings, Fixed, Measure, Options, PredictError, Request, analyse, predict, wanted,
+};
+use spec::{LearningRate, Outcome, Record, SearchKind, Spending, Study, Width, points};
 use support::{Peak, batch_search, peaked, records, study, trained};
 
 const WIDTHS: [u32; 7] = [8, 12, 16, 24, 32, 48, 64];
@@ -150,22 +151,34 @@ fn an_incomplete_ledger_is_shown_as_it_is() {
 }
 
 #[test]
-fn progress_ends_at_the_first_missing_seed() {
-    let study = law_study(&[8]);
+fn skipped_seeds_are_neither_missing_nor_few() {
+    let mut study = law_study(&[8]);
     let mut records = law_records(&study, 1);
-    // Of B = 2 seed 3 is missing; its later seeds do not count yet. B = 3 has a failure.
-    records.retain(|r| r.batch_size.get() != 2 || r.seed != 3);
-    for record in &mut records {
-        if record.batch_size.get() == 3 && record.seed == 1 {
-            record.outcome = Outcome::Diverged { step: 1 };
-        }
-    }
-    let scans = progress(&study, &points(&study), &records);
-    assert_eq!(scans.len(), 1);
-    assert_eq!(scans[0].points.len(), 14);
-    let lengths = |at: usize| scans[0].progress[at].outcomes.len();
-    assert_eq!([lengths(0), lengths(1), lengths(2)], [3, 20, 20]);
-    assert_eq!(scans[0].progress[1].outcomes[1], None);
+    // B = 2 is far from the optimum near 62: 4 seeds show it. Of B = 3 seed 3 is missing,
+    // so its later seeds do not count yet.
+    records.retain(|r| match r.batch_size.get() {
+        2 => r.seed < 4,
+        3 => r.seed != 3,
+        _ => true,
+    });
+    let found = analyse(&study, &records);
+    assert_eq!((found.runs.planned, found.runs.skipped), (280, 0));
+    assert!(found.searches[0].widths[0].points[0].few_trained);
+
+    study.spending = Spending::Adaptive;
+    let found = analyse(&study, &records);
+    assert_eq!(
+        (found.runs.planned, found.runs.recorded, found.runs.skipped),
+        (264, 263, 16)
+    );
+    let point = &found.searches[0].widths[0].points[0];
+    assert_eq!((point.runs.planned, point.runs.skipped), (4, 16));
+    assert!(!point.few_trained);
+    let next: Vec<(u32, u64)> = wanted(&study, &points(&study), &records)
+        .iter()
+        .map(|run| (run.batch_size.get(), run.seed))
+        .collect();
+    assert_eq!(next, [(3, 3)]);
 }
 
 #[test]

@@ -305,6 +305,9 @@ fn study_text(findings: &Findings) -> String {
         number::count(findings.runs.recorded as u64),
         words::counted(findings.runs.planned as u64, "planned run")
     );
+    if let Some(skipped) = words::skipped(findings.runs) {
+        out += &format!("{skipped}\n");
+    }
     for search in &findings.searches {
         out += &format!("\n{}", optima(search).text());
         out += &match search.law.law() {

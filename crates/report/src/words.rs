@@ -2,8 +2,10 @@
 
 use crate::number;
 use analysis::late::LateState;
-use analysis::{Axis, Fixed, Interval, Measure, Optimum, Sample, SearchFindings, StudyBrief};
-use spec::{BatchSize, LearningRate, Scheme, SearchKind};
+use analysis::{
+    Axis, Fixed, Interval, Measure, Optimum, RunCounts, Sample, SearchFindings, StudyBrief,
+};
+use spec::{BatchSize, LearningRate, Scheme, SearchKind, Spending};
 
 /// A piece of text, raised off the baseline or not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -234,13 +236,32 @@ pub fn regularizers(study: &StudyBrief) -> Option<String> {
 /// The settings that a figure states below its title.
 pub fn settings(study: &StudyBrief) -> String {
     format!(
-        "{} · m = {} · σ₀² = {} · N = {} · {} planned per point",
+        "{} · m = {} · σ₀² = {} · N = {} · {}",
         networks(study),
         study.momentum,
         study.weight_scale,
         number::count(study.examples.into()),
-        counted(u64::from(study.seeds), "run"),
+        runs_per_point(study),
     )
+}
+
+/// `20 runs planned per point`, or `up to 20 runs per point` where the rule decides.
+pub fn runs_per_point(study: &StudyBrief) -> String {
+    let runs = counted(u64::from(study.seeds), "run");
+    match study.spending {
+        Spending::EverySeed => format!("{runs} planned per point"),
+        Spending::Adaptive => format!("up to {runs} per point"),
+    }
+}
+
+/// What the adaptive rule saved, if it did.
+pub fn skipped(runs: RunCounts) -> Option<String> {
+    (runs.skipped > 0).then(|| {
+        format!(
+            "{} left out by the adaptive rule: their points cannot be in a best interval",
+            counted(runs.skipped as u64, "run")
+        )
+    })
 }
 
 /// `1 run`, `20 runs`.

@@ -3,8 +3,9 @@
 //! A study plans S seeds at every point, but most points are plainly not the best
 //! after a few. The rule starts with a few seeds everywhere, then goes by rounds. At
 //! each look it asks of every point: given the seeds so far, how probable is it that
-//! the *full* study, with all S seeds at every point, has it in the best interval? A
-//! point below δ is dropped, the others get more seeds, until they have all S.
+//! the *full* study, with all S seeds at every point, has it in the best interval? The
+//! least probable points are dropped, as many as the error rate allows; the others get
+//! more seeds, until they have all S.
 //!
 //! **The probability** is the share of draws of the full study that have the point in
 //! their interval, best point, threshold and contiguity included. A draw completes
@@ -12,12 +13,13 @@
 //! with unknown mean and deviation. What is asked is about S runs, not infinitely
 //! many, so the uncertainty shrinks to nothing as a point is completed.
 //!
-//! **The error rate** α is that of a scan: with P points and R looks,
-//! δ = α/(P·R), so that the expected number of points dropped against the full study
-//! is at most α. A point that is dropped keeps being asked at the later looks of the
-//! others, and comes back if it has become probable again; so when the rule is done,
-//! what the records say agrees with what was dropped. A simulation in the tests holds
-//! the rule to its error rate.
+//! **The error rate** α is that of a scan: with R looks, the probabilities of the points
+//! dropped at one look add up to at most α/R, so that the expected number of points
+//! dropped against the full study is at most α. (A bound for each of P points alone,
+//! α/(P·R), would waste what the hopeless points do not need.) A point that is dropped
+//! keeps being asked at the later looks of the others, and comes back if it has become
+//! probable again; so when the rule is done, what the records say agrees with what was
+//! dropped. A simulation in the tests holds the rule to its error rate.
 //!
 //! **Failures.** A failed run is a seed spent; the runs to come are expected to fail as
 //! often. With fewer than two trained runs nothing can be said: the point is kept, and
@@ -28,12 +30,12 @@
 mod future;
 
 use crate::measure::Axis;
-use crate::observation::{Observed, observe};
+use crate::observation::{Observations, Observed};
 use crate::resample::Random;
 use crate::sample::trained_accuracy;
 use future::{Future, Known, known};
 use serde::{Deserialize, Serialize};
-use spec::{Point, Record, SearchKind, Study, Width};
+use spec::{SearchKind, Spending, Study};
 
 /// Draws of the full study at each look.
 const DRAWS: u32 = 4000;
@@ -98,12 +100,12 @@ pub enum DropReason {
 }
 
 impl Rule {
-    /// Rounds of 4 seeds at an error rate of 5 % per scan.
+    /// 4 seeds, then rounds of 2, at an error rate of 5 % per scan.
     pub fn usual(seeds: u32) -> Self {
         Self {
             seeds,
             first: 4,
-            step: 4,
+            step: 2,
             error_rate: 0.05,
         }
     }
@@ -159,9 +161,9 @@ impl Rule {
         self.seeds.saturating_sub(self.first).div_ceil(self.step)
     }
 
-    /// δ.
-    fn least_probability(&self, points: usize) -> f64 {
-        self.error_rate / (points.max(1) as f64 * f64::from(self.looks().max(1)))
+    /// α/R: what the probabilities of all points dropped at one look may add up to.
+    fn allowance(&self) -> f64 {
+        self.error_rate / f64::from(self.looks().max(1))
     }
 
     /// Fewest failures that leave less than 75 % of the seeds.
@@ -176,15 +178,7 @@ pub fn decide(rule: &Rule, points: &[Progress]) -> Vec<Verdict> {
         .map(|point| rule.look(count(&point.outcomes)))
         .collect();
     let known = known(rule, points, &looks);
-    let probabilities = probabilities(&known);
-    let least = rule.least_probability(points.len());
-    let dropped: Vec<Option<DropReason>> = (known.iter().zip(&probabilities))
-        .map(|(known, probability)| match known {
-            Known::Failing => Some(DropReason::FailsToTrain),
-            Known::Sampled(_) if *probability < least => Some(DropReason::Improbable),
-            Known::Sampled(_) | Known::Open => None,
-        })
-        .collect();
+    let dropped = dropped(rule, &known);
     let behind = (looks.iter().zip(&dropped))
         .filter(|(_, dropped)| dropped.is_none())
         .map(|(look, _)| *look)
@@ -200,6 +194,28 @@ pub fn decide(rule: &Rule, points: &[Progress]) -> Vec<Verdict> {
             None => Verdict::Waits,
         })
         .collect()
+}
+
+/// Of each point, why it is dropped, if it is: the failing ones, and of the others the
+/// least probable that the allowance covers together.
+fn dropped(rule: &Rule, known: &[Known]) -> Vec<Option<DropReason>> {
+    let probabilities = probabilities(known);
+    let mut dropped: Vec<Option<DropReason>> = (known.iter())
+        .map(|known| matches!(known, Known::Failing).then_some(DropReason::FailsToTrain))
+        .collect();
+    let mut judged: Vec<usize> = (0..known.len())
+        .filter(|at| matches!(known[*at], Known::Sampled(_)))
+        .collect();
+    judged.sort_by(|a, b| probabilities[*a].total_cmp(&probabilities[*b]));
+    let mut left = rule.allowance();
+    for at in judged {
+        left -= probabilities[at];
+        if left < 0.0 {
+            break;
+        }
+        dropped[at] = Some(DropReason::Improbable);
+    }
+    dropped
 }
 
 /// For every point, the share of draws of the full study that have it in the best interval.
@@ -251,47 +267,52 @@ fn count<T>(values: &[T]) -> u32 {
     u32::try_from(values.len()).unwrap_or(u32::MAX)
 }
 
-/// One scan of a study with what is known of its points.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ScanProgress {
-    /// Batch-size or learning-rate search.
-    pub search: SearchKind,
-    /// w.
-    pub width: Width,
-    /// Ascending along the axis.
-    pub points: Vec<Point>,
-    /// In the same order.
-    pub progress: Vec<Progress>,
-}
-
-/// The progress of every batch-size and learning-rate scan of a study: of each
-/// point, the seeds from 0 up to the first one without a record.
-pub fn progress<'a>(
-    study: &Study,
-    points: &[Point],
-    records: impl IntoIterator<Item = &'a Record>,
-) -> Vec<ScanProgress> {
-    let observations = observe(study, points, records);
-    let outcomes = |observed: &Observed<'_>| Progress {
-        outcomes: (observed.by_seed.iter())
-            .map_while(|record| record.map(trained_accuracy))
-            .collect(),
-    };
-    [
+/// The verdict on every point of a study, in their order. With every seed wanted
+/// everywhere, and in searches without an optimum, each needs all its seeds.
+pub fn verdicts(study: &Study, observations: &Observations<'_>) -> Vec<Verdict> {
+    let points = &observations.points;
+    let mut verdicts: Vec<Verdict> = (points.iter())
+        .map(|_| Verdict::Needs { total: study.seeds })
+        .collect();
+    if study.spending == Spending::EverySeed {
+        return verdicts;
+    }
+    let rule = Rule::usual(study.seeds);
+    for (search, axis) in [
         (SearchKind::BatchSize, Axis::BatchSize),
         (SearchKind::LearningRate, Axis::LearningRate),
-    ]
-    .into_iter()
-    .flat_map(|(search, axis)| {
-        (observations.scans(search, axis).into_iter()).map(move |scan| (search, scan))
-    })
-    .map(|(search, scan)| ScanProgress {
-        search,
-        width: scan.width,
-        points: scan.points.iter().map(|observed| observed.point).collect(),
-        progress: scan.points.iter().map(outcomes).collect(),
-    })
-    .collect()
+    ] {
+        for scan in observations.scans(search, axis) {
+            let progress: Vec<Progress> = scan.points.iter().map(Progress::of).collect();
+            for (observed, verdict) in scan.points.iter().zip(decide(&rule, &progress)) {
+                if let Some(at) = points.iter().position(|p| p.point == observed.point) {
+                    verdicts[at] = verdict;
+                }
+            }
+        }
+    }
+    verdicts
+}
+
+impl Progress {
+    /// The seeds of a point from 0 up to the first one without a record.
+    fn of(observed: &Observed<'_>) -> Self {
+        Self {
+            outcomes: (observed.by_seed.iter())
+                .map_while(|record| record.map(trained_accuracy))
+                .collect(),
+        }
+    }
+}
+
+impl Verdict {
+    /// How many seeds from 0 are to be run now, if they have no record.
+    pub fn needed(self) -> usize {
+        match self {
+            Self::Needs { total } => total as usize,
+            Self::Waits | Self::Complete | Self::Dropped(_) => 0,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -313,7 +334,7 @@ mod tests {
     #[test]
     fn looks_by_hand() {
         // 4, then 8, 12, 16; at 20 nothing is left to judge: four looks.
-        let rule = Rule::usual(20);
+        let rule = Rule::new(20, 4, 4, 0.05).unwrap();
         assert_eq!(
             [0, 3, 4, 7, 8, 19, 20].map(|have| rule.look(have)),
             [0, 0, 4, 4, 8, 16, 20]
@@ -323,8 +344,7 @@ mod tests {
             [4, 8, 20, 20]
         );
         assert_eq!(rule.looks(), 4);
-        // 0.05/(11 · 4).
-        assert!((rule.least_probability(11) - 0.05 / 44.0).abs() < 1e-15);
+        assert!((rule.allowance() - 0.0125).abs() < 1e-15);
         // 20 − 6 = 14 < 15.
         assert_eq!(rule.too_many_failures(), 6);
     }
@@ -345,8 +365,8 @@ mod tests {
             decide(&Rule::usual(20), &points),
             [
                 Verdict::Dropped(DropReason::Improbable),
-                Verdict::Needs { total: 12 },
-                Verdict::Needs { total: 12 },
+                Verdict::Needs { total: 10 },
+                Verdict::Needs { total: 10 },
                 Verdict::Dropped(DropReason::Improbable),
             ]
         );
@@ -369,7 +389,7 @@ mod tests {
             decide(&Rule::usual(20), &points),
             [
                 Verdict::Waits,
-                Verdict::Needs { total: 8 },
+                Verdict::Needs { total: 6 },
                 Verdict::Complete
             ]
         );

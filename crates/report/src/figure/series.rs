@@ -109,6 +109,7 @@ fn runs_text(point: &PointFindings) -> String {
         (runs.stalled, "stalled"),
         (runs.diverged, "diverged"),
         (runs.missing(), "to come"),
+        (runs.skipped, "skipped by the adaptive rule"),
     ] {
         if count > 0 {
             text += &format!(", {count} {word}");

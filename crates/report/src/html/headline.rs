@@ -54,9 +54,9 @@ fn basis(findings: &Findings, law: &Law) -> String {
         format!("{} bootstrap intervals, ", phrase::level(confidence))
     });
     format!(
-        "{level}{}, n = {} planned per point",
+        "{level}{}, {}",
         words::counted(law.widths.len() as u64, "fitted width"),
-        words::counted(findings.study.seeds.into(), "run")
+        words::runs_per_point(&findings.study)
     )
 }
 
@@ -181,11 +181,14 @@ fn pairs(prediction: &Prediction) -> Table {
 /// How far a study is.
 pub fn progress(findings: &Findings) -> String {
     let runs = findings.runs;
-    let label = format!(
+    let mut label = format!(
         "{} of {} recorded",
         number::count(runs.recorded as u64),
         words::counted(runs.planned as u64, "planned run")
     );
+    if let Some(skipped) = words::skipped(runs) {
+        label += &format!("; {skipped}");
+    }
     format!(
         "<div class=\"progress\"><progress value=\"{}\" max=\"{}\" aria-label=\"{}\"></progress>\
          <span>{label}</span></div>\n",

@@ -13,6 +13,7 @@ pub use error::StudyError;
 use crate::quantity::{BatchSize, LearningRate, Width};
 use crate::run::Setting;
 use crate::time::TimeBounds;
+use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -44,9 +45,11 @@ pub struct Study {
 }
 
 /// Which seeds of a point are trained.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Spending {
     /// All of them, as in the paper.
+    #[default]
     EverySeed,
     /// A few everywhere, the rest where the best interval may still lie.
     Adaptive,
