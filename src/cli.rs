@@ -7,6 +7,7 @@
 
 use crate::data_cli::DataCommand;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use engine::kernels::Isa;
 use spec::{BatchSize, LearningRate, Override, Width};
 use std::path::PathBuf;
 
@@ -45,6 +46,9 @@ pub enum Command {
     /// Write the first steps of a run with all that goes in and comes out, for checking from outside
     #[command(after_help = TRACE_EXAMPLES)]
     Trace(TraceArgs),
+    /// Measure the speed of training steps against this machine's limit
+    #[command(after_help = BENCH_EXAMPLES)]
+    Bench(BenchArgs),
     /// See, download or import data sets
     #[command(subcommand)]
     Data(DataCommand),
@@ -84,6 +88,14 @@ Example:
   noisescale trace digits-mlp --width 32 --steps 20 --out trace.safetensors
 
 docs/TRACE.md describes the file.";
+
+const BENCH_EXAMPLES: &str = "\
+Examples:
+  noisescale bench
+  noisescale bench --only WRN --seconds 3
+  noisescale bench --only 2LP --instructions portable --json
+
+docs/PERFORMANCE.md says what the columns mean; scripts/peers/ compares with other frameworks.";
 
 /// Which study, and how it is shortened or changed.
 #[derive(Args)]
@@ -157,6 +169,25 @@ pub struct RunStudyArgs {
 pub struct CheckArgs {
     #[command(flatten)]
     pub select: SelectArgs,
+    /// As JSON, for programs
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args)]
+pub struct BenchArgs {
+    /// Only the networks whose name holds this
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    pub only: String,
+    /// Time for each network
+    #[arg(long, value_name = "SECONDS", value_parser = positive, default_value_t = 1.0)]
+    pub seconds: f64,
+    /// Runs at once in the last column [default: one per core]
+    #[arg(long, value_name = "N", value_parser = threads)]
+    pub threads: Option<usize>,
+    /// Instruction set of the kernels [default: the best of this processor]
+    #[arg(long, value_name = "SET", value_parser = instructions)]
+    pub instructions: Option<Isa>,
     /// As JSON, for programs
     #[arg(long)]
     pub json: bool,
@@ -303,6 +334,15 @@ fn batch_size(text: &str) -> Result<BatchSize, String> {
 
 fn learning_rate(text: &str) -> Result<LearningRate, String> {
     LearningRate::new(number(text, "a number")?).map_err(|error| error.to_string())
+}
+
+fn instructions(text: &str) -> Result<Isa, String> {
+    let sets = Isa::available();
+    let found = sets.iter().copied().find(|set| set.to_string() == text);
+    found.ok_or_else(|| {
+        let names: Vec<String> = sets.iter().map(ToString::to_string).collect();
+        format!("this processor has {}", names.join(", "))
+    })
 }
 
 fn positive(text: &str) -> Result<f64, String> {

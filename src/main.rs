@@ -2,6 +2,7 @@
 //! generalizes best, shows how it grows with width, and tells the batch size and
 //! learning rate for the next width.
 
+mod bench;
 mod check;
 mod cli;
 mod data_cli;
@@ -29,6 +30,7 @@ fn main() -> ExitCode {
         cli::Command::Predict(args) => report::run_predict(&args),
         cli::Command::Train(args) => train::run(&args),
         cli::Command::Trace(args) => trace::run(&args),
+        cli::Command::Bench(args) => bench::run(&args),
         cli::Command::Data(command) => data_cli::run(&command),
     };
     match result {

@@ -7,12 +7,10 @@ use engine::train::{Compiled, Training};
 use spec::Run;
 use std::time::{Duration, Instant};
 
-/// Multiply–adds of one training step: forward, weight gradient, data gradient.
+/// Multiply–adds of one training step.
 pub fn step_products(run: &Run) -> f64 {
-    let forward = run
-        .network()
-        .map_or(0, |network| network.forward_products());
-    3.0 * forward as f64 * f64::from(run.batch_size.get())
+    let products = run.network().map_or(0, |network| network.step_products());
+    products as f64 * f64::from(run.batch_size.get())
 }
 
 /// Multiply–adds of all evaluations of a run.
@@ -38,7 +36,7 @@ const MEASURE: Duration = Duration::from_millis(60);
 impl Machine {
     /// Times a few steps of a run's network on made-up data.
     pub fn measure(run: &Run) -> Result<Self> {
-        let data = made_up(run);
+        let data = made_up(run, run.batch_size.get() as usize);
         let compiled = Compiled::new(run)?;
         let mut training = Training::new(run, &data, &compiled, Isa::detect())?;
         training.step();
@@ -62,8 +60,9 @@ impl Machine {
     }
 }
 
-/// Examples of the right shape, enough for one batch.
-fn made_up(run: &Run) -> Dataset {
+/// Examples of the right shape for a run: so many to train on, and one each to
+/// validate and test on.
+pub fn made_up(run: &Run, train: usize) -> Dataset {
     let content = run.setting.content();
     let examples = |count: usize| Examples {
         values: Values::Bytes(
@@ -81,7 +80,7 @@ fn made_up(run: &Run) -> Dataset {
             offset: vec![127.5; channels],
             factor: vec![1.0 / 255.0; channels],
         },
-        train: examples(run.batch_size.get() as usize),
+        train: examples(train),
         validation: examples(1),
         test: examples(1),
     }

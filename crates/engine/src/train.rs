@@ -5,9 +5,9 @@ use crate::batch::{Gather, Order, draw_change};
 use crate::buffer::Buffer;
 use crate::checkpoint::Checkpoint;
 use crate::data::{Dataset, Examples};
-use crate::kernels::rowwise::{self, Step};
+use crate::kernels::rowwise::Step;
 use crate::kernels::{Isa, softmax};
-use crate::net::{Mode, Model, Program, Use, Workspace};
+use crate::net::{Descent, Learner, Mode, Model, Program, Use, Workspace};
 use spec::{
     Augmentation, BatchSize, CurvePoint, FamilyError, Network, Outcome, Record, Run, Setting, Width,
 };
@@ -271,16 +271,21 @@ impl<'a> Training<'a> {
         let smoothing = self.run.setting.regularizers.label_smoothing as f32;
         let loss =
             softmax::cross_entropy(gradient, logits, &self.labels, program.classes(), smoothing);
-        self.workspace
-            .backward(program, &self.model, &mut self.gradients, n);
         let optimizer = self.run.setting.optimizer;
         let step = Step {
             rule: optimizer.rule,
             learning_rate: self.run.learning_rate.get() as f32,
             momentum: optimizer.momentum.get() as f32,
         };
-        let (weights, velocity) = (self.model.weights.get_mut(), self.velocity.get_mut());
-        rowwise::update(self.isa, weights, velocity, self.gradients.get(), step);
+        let mut learner = Learner {
+            weights: &mut self.model.weights,
+            gradients: &mut self.gradients,
+            descent: Some(Descent {
+                velocity: &mut self.velocity,
+                step,
+            }),
+        };
+        self.workspace.backward(program, &mut learner, n);
         loss
     }
 

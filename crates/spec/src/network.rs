@@ -166,6 +166,16 @@ impl Layer {
         }
     }
 
+    /// Multiply–add operations of one example's forward pass through this layer alone.
+    fn products(&self, input: Shape) -> u64 {
+        let outputs = self.output(input).map_or(0, Shape::size);
+        match self {
+            Self::Dense { .. } => (input.size() * outputs) as u64,
+            Self::Conv { kernel, .. } => (outputs * kernel * kernel * input.channels) as u64,
+            _ => 0,
+        }
+    }
+
     /// What this layer makes of an input shape, or why it cannot.
     pub fn output(&self, input: Shape) -> Result<Shape, String> {
         Ok(match self {
@@ -286,18 +296,16 @@ impl Network {
     /// Multiply–add operations of one example's forward pass, in dense layers and convolutions.
     pub fn forward_products(&self) -> u64 {
         let mut products = 0;
-        self.visit(&mut |layer, input| {
-            if let Ok(output) = layer.output(input) {
-                products += match layer {
-                    Layer::Dense { units, .. } => (input.size() * units) as u64,
-                    Layer::Conv { kernel, .. } => {
-                        (output.size() * kernel * kernel * input.channels) as u64
-                    }
-                    _ => 0,
-                };
-            }
-        });
+        self.visit(&mut |layer, input| products += layer.products(input));
         products
+    }
+
+    /// Multiply–add operations of one example's share of a training step: the forward
+    /// pass, the weight gradients, and the data gradients of all layers but the first,
+    /// whose input nobody learns.
+    pub fn step_products(&self) -> u64 {
+        let first = (self.layers.first()).map_or(0, |layer| layer.products(self.input));
+        3 * self.forward_products() - first
     }
 
     /// Whether any layer normalizes over the batch.

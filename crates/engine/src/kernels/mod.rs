@@ -4,10 +4,12 @@
 //! This is the only part of the engine with `unsafe`: here slices become
 //! pointers, after their bounds were checked.
 
+pub mod peak;
 pub mod product;
 pub mod rowwise;
 pub mod simd;
 pub mod softmax;
+pub mod transpose;
 
 use std::fmt;
 
@@ -24,6 +26,9 @@ pub(crate) enum Set {
     /// x86-64 with AVX2 and FMA.
     #[cfg(target_arch = "x86_64")]
     Avx2,
+    /// x86-64 with AVX-512 (F and VL) as well.
+    #[cfg(target_arch = "x86_64")]
+    Avx512,
 }
 
 impl Isa {
@@ -37,6 +42,9 @@ impl Isa {
         let mut found = Vec::new();
         #[cfg(target_arch = "x86_64")]
         if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+            if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512vl") {
+                found.push(Self(Set::Avx512));
+            }
             found.push(Self(Set::Avx2));
         }
         found.push(Self(Set::Portable));
@@ -50,6 +58,8 @@ impl fmt::Display for Isa {
             Set::Portable => "portable",
             #[cfg(target_arch = "x86_64")]
             Set::Avx2 => "avx2",
+            #[cfg(target_arch = "x86_64")]
+            Set::Avx512 => "avx512",
         })
     }
 }
@@ -61,17 +71,18 @@ macro_rules! per_isa {
     ($(#[$doc:meta])* $vis:vis fn $name:ident($($arg:ident: $ty:ty),* $(,)?) = $kernel:ident) => {
         $crate::kernels::per_isa! {
             @ $(#[$doc])* $vis fn $name($($arg: $ty),*) =
+                ($kernel::<$crate::kernels::simd::Avx512>),
                 ($kernel::<$crate::kernels::simd::Avx2>),
                 ($kernel::<$crate::kernels::simd::Portable>)
         }
     };
     ($(#[$doc:meta])* $vis:vis fn $name:ident($($arg:ident: $ty:ty),* $(,)?) = plain $kernel:ident) => {
         $crate::kernels::per_isa! {
-            @ $(#[$doc])* $vis fn $name($($arg: $ty),*) = ($kernel), ($kernel)
+            @ $(#[$doc])* $vis fn $name($($arg: $ty),*) = ($kernel), ($kernel), ($kernel)
         }
     };
     (@ $(#[$doc:meta])* $vis:vis fn $name:ident($($arg:ident: $ty:ty),*) =
-        ($avx2:expr), ($portable:expr)
+        ($avx512:expr), ($avx2:expr), ($portable:expr)
     ) => {
         $(#[$doc])*
         $vis fn $name(isa: $crate::kernels::Isa, $($arg: $ty),*) {
@@ -80,7 +91,16 @@ macro_rules! per_isa {
             fn avx2($($arg: $ty),*) {
                 $avx2($($arg),*)
             }
+            // With VL, kernels of 256 bits have all 32 registers.
+            #[cfg(target_arch = "x86_64")]
+            #[target_feature(enable = "avx512f,avx512vl,avx2,fma")]
+            fn avx512($($arg: $ty),*) {
+                $avx512($($arg),*)
+            }
             match isa.0 {
+                // SAFETY: an `Isa` of AVX-512 is only made after its detection.
+                #[cfg(target_arch = "x86_64")]
+                $crate::kernels::Set::Avx512 => unsafe { avx512($($arg),*) },
                 // SAFETY: an `Isa` of AVX2 is only made after its detection.
                 #[cfg(target_arch = "x86_64")]
                 $crate::kernels::Set::Avx2 => unsafe { avx2($($arg),*) },

@@ -1,4 +1,4 @@
-//! Passes over contiguous floats: activations, sums, transposes and the update.
+//! Passes over contiguous floats: activations, sums and the update.
 //!
 //! Plain loops that the compiler vectorizes for each instruction set; no fused
 //! multiply–add, so every instruction set gives the same bits.
@@ -35,29 +35,10 @@ per_isa!(
     pub fn add_rows(sums: &mut [f32], x: &[f32]) = plain add_rows_kernel
 );
 per_isa!(
-    /// y (columns × y_step) = xᵀ of x (rows × x_step), both row by row.
-    pub fn transpose(y: &mut [f32], y_step: usize, x: &[f32], x_step: usize, size: Size)
-        = plain transpose_kernel
-);
-per_isa!(
-    /// y (columns × y_step) ← y + xᵀ of x (rows × x_step), both row by row.
-    pub fn add_transposed(y: &mut [f32], y_step: usize, x: &[f32], x_step: usize, size: Size)
-        = plain add_transposed_kernel
-);
-per_isa!(
     /// v ← m·v + g, then θ ← θ − ε(g + m·v) or θ ← θ − ε·v.
     pub fn update(weights: &mut [f32], velocity: &mut [f32], gradient: &[f32], step: Step)
         = plain update_kernel
 );
-
-/// Rows and columns of a matrix.
-#[derive(Debug, Clone, Copy)]
-pub struct Size {
-    /// Rows.
-    pub rows: usize,
-    /// Columns.
-    pub columns: usize,
-}
 
 /// One step of the descent.
 #[derive(Debug, Clone, Copy)]
@@ -122,31 +103,6 @@ fn add_rows_kernel(sums: &mut [f32], x: &[f32]) {
 }
 
 #[inline(always)]
-fn transpose_kernel(y: &mut [f32], y_step: usize, x: &[f32], x_step: usize, size: Size) {
-    in_blocks(size, |r, c| y[c * y_step + r] = x[r * x_step + c]);
-}
-
-#[inline(always)]
-fn add_transposed_kernel(y: &mut [f32], y_step: usize, x: &[f32], x_step: usize, size: Size) {
-    in_blocks(size, |r, c| y[c * y_step + r] += x[r * x_step + c]);
-}
-
-/// Visits a matrix in blocks, so that rows and columns both stay within a few cache lines.
-#[inline(always)]
-fn in_blocks(size: Size, mut visit: impl FnMut(usize, usize)) {
-    const BLOCK: usize = 8;
-    for row in (0..size.rows).step_by(BLOCK) {
-        for column in (0..size.columns).step_by(BLOCK) {
-            for c in column..(column + BLOCK).min(size.columns) {
-                for r in row..(row + BLOCK).min(size.rows) {
-                    visit(r, c);
-                }
-            }
-        }
-    }
-}
-
-#[inline(always)]
 fn update_kernel(weights: &mut [f32], velocity: &mut [f32], gradient: &[f32], step: Step) {
     let Step {
         rule,
@@ -200,29 +156,6 @@ mod tests {
             let mut y = [0.0; 3];
             relu(isa, &mut y, &[-1.0, f32::NAN, 2.0]);
             assert!(y[0] == 0.0 && y[1].is_nan() && y[2] == 2.0);
-        }
-    }
-
-    #[test]
-    fn transposes_odd_sizes() {
-        for isa in Isa::available() {
-            for (rows, columns) in [(1, 1), (3, 17), (8, 8), (19, 5)] {
-                let x: Vec<f32> = (0..rows * (columns + 2)).map(|i| i as f32).collect();
-                let mut y = vec![-1.0; columns * (rows + 1)];
-                transpose(
-                    isa,
-                    &mut y,
-                    rows + 1,
-                    &x,
-                    columns + 2,
-                    Size { rows, columns },
-                );
-                for r in 0..rows {
-                    for c in 0..columns {
-                        assert_eq!(y[c * (rows + 1) + r], x[r * (columns + 2) + c]);
-                    }
-                }
-            }
         }
     }
 }

@@ -2,10 +2,16 @@
 //!
 //! A dense layer is a convolution whose filter covers the whole image; where the
 //! image has no border it is read as one pixel of many channels.
+//!
+//! W (inputs, outputs) is stored by panels of 16 outputs. The forward product reads it
+//! so, the weight gradient writes it so, and the data gradient of a dense layer reads
+//! its rows as sums over panels: none of them needs another copy of W.
 
+use super::learner::Learner;
 use super::plane::Plane;
 use super::workspace::Scratch;
-use crate::kernels::product::{Product, Rows, Segment, Store, Sum};
+use crate::kernels::product::{PANEL, Product, Rows, Segment, Store, Sum};
+use crate::kernels::transpose::{self, Matrix};
 use crate::kernels::{Isa, rowwise};
 
 /// A dense layer or convolution, compiled for a batch size.
@@ -25,7 +31,6 @@ pub struct Affine {
     /// Whether max(0, z) follows.
     pub relu: bool,
     weight: usize,
-    weight_step: usize,
     /// Start of b, if there is one.
     bias: Option<usize>,
     tables: Tables,
@@ -34,6 +39,8 @@ pub struct Affine {
 /// Addresses, computed once.
 #[derive(Debug)]
 struct Tables {
+    /// Largest batch.
+    batch: usize,
     /// Images that one product covers, so that small images still fill its rows.
     group: usize,
     /// Where each output of a group reads its input, from the filter's corner.
@@ -42,18 +49,18 @@ struct Tables {
     writes: Rows,
     /// Filter rows, for the forward sum.
     filter: Vec<Segment>,
-    /// Images whose weight gradient is summed in one product: few enough to stay in cache.
-    weight_group: usize,
-    /// Output rows of a weight group, for the weight gradient's sum.
+    /// Output rows of all images, for the weight gradient's sum.
     output_rows: Vec<Segment>,
-    /// Positions in a filter row.
+    /// Output rows that are summed at a time: few enough to stay in cache.
+    rows_at_a_time: usize,
+    /// Where each input of one output lies, from the filter's corner.
     taps: Rows,
-    /// Their rows in W.
+    /// Its row in W.
     tap_weights: Rows,
-    /// Row length of the transposed batch of a dense layer.
-    batch_step: usize,
-    /// Rows of the transposed input gradient of a dense layer.
-    transposed_inputs: Rows,
+    /// Panels of W, for the sum over outputs.
+    weight_panels: Vec<Segment>,
+    /// Panels of a batch, for the sum over images.
+    batch_panels: Vec<Segment>,
 }
 
 /// What a layer needs besides its geometry.
@@ -69,16 +76,16 @@ pub struct AffineParts {
     pub scale: f32,
     /// Start of W in the flat weights.
     pub weight: usize,
-    /// Row length of W.
-    pub weight_step: usize,
     /// Start of b in the flat weights.
     pub bias: Option<usize>,
 }
 
 /// Outputs that one product should at least cover.
 const ROWS_PER_PRODUCT: usize = 192;
-/// Floats of input that a weight gradient should sum over at a time: half a typical L2.
-const WEIGHT_GROUP_FLOATS: usize = 64 * 1024;
+/// Bytes that a weight gradient should work on at a time: most of a first-level cache.
+const WEIGHT_GROUP_BYTES: usize = 24 * 1024;
+/// Outputs that it should at least sum before it goes back to memory.
+const WEIGHT_GROUP_OUTPUTS: usize = 64;
 
 impl Affine {
     /// Compiles the layer for batches of up to `batch` images.
@@ -94,59 +101,82 @@ impl Affine {
             None => (input, input.shape.height, input.shape.width),
         };
         let inset = input.border - parts.padding;
-        let corner = inset * input.row() + inset * input.shape.channels;
         let filter_row = kernel_columns * input.shape.channels;
-        let step = parts.weight_step;
-        let outputs = output.shape.height * output.shape.width;
-        let group = (ROWS_PER_PRODUCT / outputs).clamp(1, batch);
-        let weight_group = (WEIGHT_GROUP_FLOATS / input.image()).clamp(1, batch);
-        let pixels = |images: usize| {
-            (0..images).flat_map(move |image| {
+        let mut affine = Self {
+            input,
+            output,
+            corner: inset * input.row() + inset * input.shape.channels,
+            kernel_rows,
+            filter_row,
+            stride: parts.stride,
+            scale: parts.scale,
+            relu: false,
+            weight: parts.weight,
+            bias: parts.bias,
+            tables: Tables::empty(),
+        };
+        affine.tables = affine.tables(batch);
+        affine
+    }
+
+    fn tables(&self, batch: usize) -> Tables {
+        let (input, output, stride) = (self.input, self.output, self.stride);
+        let group = (ROWS_PER_PRODUCT / self.outputs()).clamp(1, batch);
+        let pixels = || {
+            (0..group).flat_map(move |image| {
                 (0..output.shape.height)
                     .flat_map(move |y| (0..output.shape.width).map(move |x| (image, y, x)))
             })
         };
-        let stride = parts.stride;
-        let tables = Tables {
+        let output_row = |(image, y)| Segment {
+            a: image * input.image() + y * stride * input.row(),
+            b: output.at(image, y),
+            len: output.shape.width,
+        };
+        let filter_rows = 0..self.kernel_rows;
+        let bytes_per_output = 4 * input.shape.channels * stride * stride + 4 * PANEL;
+        let outputs = (WEIGHT_GROUP_BYTES / bytes_per_output).max(WEIGHT_GROUP_OUTPUTS);
+        let panels = 0..self.channels().div_ceil(PANEL);
+        Tables {
+            batch,
             group,
-            reads: Rows::new(pixels(group).map(|(image, y, x)| {
+            reads: Rows::new(pixels().map(|(image, y, x)| {
                 image * input.image() + stride * (y * input.row() + x * input.shape.channels)
             })),
             writes: Rows::new(
-                pixels(group).map(|(image, y, x)| output.at(image, y) + x * output.shape.channels),
+                pixels().map(|(image, y, x)| output.at(image, y) + x * output.shape.channels),
             ),
-            filter: (0..kernel_rows)
+            filter: (filter_rows.clone())
                 .map(|ky| Segment {
                     a: ky * input.row(),
-                    b: ky * filter_row * step,
+                    b: ky * self.filter_row * PANEL,
+                    len: self.filter_row,
                 })
                 .collect(),
-            weight_group,
-            output_rows: (0..weight_group)
+            output_rows: (0..batch)
                 .flat_map(|image| (0..output.shape.height).map(move |y| (image, y)))
-                .map(|(image, y)| Segment {
-                    a: image * input.image() + y * stride * input.row(),
-                    b: output.at(image, y),
+                .map(output_row)
+                .collect(),
+            rows_at_a_time: (outputs / output.shape.width).max(1),
+            taps: Rows::new(
+                filter_rows
+                    .flat_map(|ky| (0..self.filter_row).map(move |tap| ky * input.row() + tap)),
+            ),
+            tap_weights: Rows::even(self.fan_in(), PANEL),
+            weight_panels: panels
+                .map(|panel| Segment {
+                    a: panel * self.fan_in() * PANEL,
+                    b: panel * PANEL * PANEL,
+                    len: PANEL,
                 })
                 .collect(),
-            taps: Rows::even(filter_row, 1),
-            tap_weights: Rows::even(filter_row, step),
-            batch_step: batch.next_multiple_of(8),
-            transposed_inputs: Rows::even(filter_row, batch.next_multiple_of(8)),
-        };
-        Self {
-            input,
-            output,
-            corner,
-            kernel_rows,
-            filter_row,
-            stride,
-            scale: parts.scale,
-            relu: false,
-            weight: parts.weight,
-            weight_step: step,
-            bias: parts.bias,
-            tables,
+            batch_panels: (0..batch.div_ceil(PANEL))
+                .map(|panel| Segment {
+                    a: panel * self.fan_in() * PANEL,
+                    b: panel * PANEL * PANEL,
+                    len: PANEL.min(batch - panel * PANEL),
+                })
+                .collect(),
         }
     }
 
@@ -163,48 +193,60 @@ impl Affine {
         self.kernel_rows * self.filter_row
     }
 
+    /// Floats from one panel of W to the next.
+    fn weight_panel(&self) -> usize {
+        self.fan_in() * PANEL
+    }
+
+    /// Floats of W, unused columns of its last panel included.
+    fn weight_len(&self) -> usize {
+        self.channels().div_ceil(PANEL) * self.weight_panel()
+    }
+
     /// Whether there is one output per image, read from all of it.
     fn is_dense(&self) -> bool {
         self.outputs() == 1 && self.kernel_rows == 1
     }
 
-    /// Floats of the two scratch buffers that `backward` needs.
-    pub fn scratch(&self) -> [usize; 2] {
+    /// Floats of the two scratch buffers that the backward passes need for a batch.
+    pub fn scratch(&self, batch: usize) -> [usize; 2] {
+        let outputs = self.channels().next_multiple_of(PANEL);
         if self.is_dense() {
-            let columns = self.tables.batch_step;
-            [self.channels() * columns, self.fan_in() * columns]
+            let columns = batch.next_multiple_of(PANEL);
+            [outputs * columns, self.fan_in() * columns]
         } else {
-            [self.channels() * self.fan_in(), 0]
+            let columns = self.filter_row.next_multiple_of(PANEL);
+            [outputs * columns * self.kernel_rows, 0]
         }
     }
 
     /// z from y, for `n` images.
     pub fn forward(&self, isa: Isa, z: &mut [f32], y: &[f32], weights: &[f32], n: usize) {
-        let store = match self.bias {
-            Some(at) => Store::Affine {
-                scale: self.scale,
-                bias: &weights[at..],
-                relu: self.relu,
-            },
-            None => Store::Set { scale: self.scale },
-        };
         for first in (0..n).step_by(self.tables.group) {
             let images = self.tables.group.min(n - first);
             Product {
                 a: &y[first * self.input.image() + self.corner..],
                 a_rows: &self.tables.reads,
                 b: &weights[self.weight..],
+                b_panel: self.weight_panel(),
                 sum: Sum {
                     segments: &self.tables.filter,
-                    len: self.filter_row,
                     a_step: 1,
-                    b_step: self.weight_step,
+                    b_step: PANEL,
                 },
                 c: &mut z[first * self.output.image()..],
                 c_rows: &self.tables.writes,
+                c_panel: PANEL,
                 m: images * self.outputs(),
                 n: self.channels(),
-                store,
+                store: match self.bias {
+                    Some(at) => Store::Affine {
+                        scale: self.scale,
+                        bias: &weights[at..],
+                        relu: self.relu,
+                    },
+                    None => Store::Set { scale: self.scale },
+                },
             }
             .run(isa);
         }
@@ -226,65 +268,135 @@ impl Affine {
         }
     }
 
-    /// ∂loss/∂W and ∂loss/∂b into the flat gradients.
+    /// ∂loss/∂W and ∂loss/∂b, to the learner.
     pub fn weight_backward(
         &self,
         isa: Isa,
-        gradients: &mut [f32],
+        learner: &mut Learner<'_>,
         dz: &[f32],
         y: &[f32],
+        scratch: &mut Scratch,
         n: usize,
     ) {
         if let Some(at) = self.bias {
-            let sums = &mut gradients[at..at + self.channels()];
+            let values = at..at + self.channels();
+            let sums = &mut learner.gradients.get_mut()[values.clone()];
             sums.fill(0.0);
             self.output
                 .runs(n)
                 .for_each(|run| rowwise::add_rows(isa, sums, &dz[run]));
             sums.iter_mut().for_each(|sum| *sum *= self.scale);
+            learner.finish(isa, values);
         }
-        // One image of one output is one term of the sum; more are a segment per output row.
-        let batch_sum = [Segment { a: 0, b: 0 }];
-        let dense = self.is_dense();
-        let group = if dense { n } else { self.tables.weight_group };
-        for first in (0..n).step_by(group) {
-            let images = group.min(n - first);
-            let sum = if dense {
-                Sum {
-                    segments: &batch_sum,
-                    len: n,
-                    a_step: self.input.image(),
-                    b_step: self.output.image(),
-                }
-            } else {
-                Sum {
-                    segments: &self.tables.output_rows[..images * self.output.shape.height],
-                    len: self.output.shape.width,
-                    a_step: self.stride * self.input.shape.channels,
-                    b_step: self.channels(),
-                }
+        if !self.is_dense() {
+            self.conv_weight_backward(isa, learner, dz, y, n);
+        } else if n == self.tables.batch && n >= PANEL {
+            self.dense_weight_backward(isa, learner, dz, y, scratch);
+        } else {
+            // An image is one term of the sum.
+            let sum = Sum {
+                segments: &[Segment { a: 0, b: 0, len: n }],
+                a_step: self.input.image(),
+                b_step: self.output.image(),
             };
-            let scale = self.scale;
-            for ky in 0..self.kernel_rows {
-                let start = first * self.input.image() + self.corner + ky * self.input.row();
-                Product {
-                    a: &y[start..],
-                    a_rows: &self.tables.taps,
-                    b: &dz[first * self.output.image()..],
-                    sum,
-                    c: &mut gradients[self.weight + ky * self.filter_row * self.weight_step..],
-                    c_rows: &self.tables.tap_weights,
-                    m: self.filter_row,
-                    n: self.channels(),
-                    store: if first == 0 {
-                        Store::Set { scale }
-                    } else {
-                        Store::Add { scale }
-                    },
-                }
-                .run(isa);
-            }
+            let (c, store) = learner.target(self.weight, self.scale);
+            self.weight_product(isa, c, store, dz, y, sum);
         }
+    }
+
+    /// With yᵀ and dz both by panels, what a tile reads is contiguous: a large batch
+    /// would otherwise touch a page for every image.
+    fn dense_weight_backward(
+        &self,
+        isa: Isa,
+        learner: &mut Learner<'_>,
+        dz: &[f32],
+        y: &[f32],
+        scratch: &mut Scratch,
+    ) {
+        let n = self.tables.batch;
+        let [dz_panels, y_t] = &mut scratch.0;
+        let rows = |columns, step| Matrix {
+            rows: n,
+            columns,
+            step,
+        };
+        let outputs = rows(self.channels(), self.output.image());
+        transpose::rows_by_panels(isa, dz_panels.get_mut(), dz, outputs);
+        let inputs = rows(self.fan_in(), self.input.image());
+        transpose::rows_to_panels(isa, y_t.get_mut(), y, inputs, self.fan_in());
+        let (c, store) = learner.target(self.weight, self.scale);
+        Product {
+            a: y_t.with_spare(),
+            a_rows: &self.tables.tap_weights,
+            b: dz_panels.with_spare(),
+            b_panel: n * PANEL,
+            sum: Sum {
+                segments: &self.tables.batch_panels,
+                a_step: 1,
+                b_step: PANEL,
+            },
+            c,
+            c_rows: &self.tables.tap_weights,
+            c_panel: self.weight_panel(),
+            m: self.fan_in(),
+            n: self.channels(),
+            store,
+        }
+        .run(isa);
+    }
+
+    /// A sum over all outputs, a few rows of them at a time.
+    fn conv_weight_backward(
+        &self,
+        isa: Isa,
+        learner: &mut Learner<'_>,
+        dz: &[f32],
+        y: &[f32],
+        n: usize,
+    ) {
+        let scale = self.scale;
+        let values = self.weight..self.weight + self.weight_len();
+        let gradients = &mut learner.gradients.get_mut()[values.clone()];
+        let rows = &self.tables.output_rows[..n * self.output.shape.height];
+        for (at, segments) in rows.chunks(self.tables.rows_at_a_time).enumerate() {
+            let sum = Sum {
+                segments,
+                a_step: self.stride * self.input.shape.channels,
+                b_step: self.channels(),
+            };
+            let store = match at {
+                0 => Store::Set { scale },
+                _ => Store::Add { scale },
+            };
+            self.weight_product(isa, gradients, store, dz, y, sum);
+        }
+        learner.finish(isa, values);
+    }
+
+    fn weight_product(
+        &self,
+        isa: Isa,
+        c: &mut [f32],
+        store: Store<'_>,
+        dz: &[f32],
+        y: &[f32],
+        sum: Sum<'_>,
+    ) {
+        Product {
+            a: &y[self.corner..],
+            a_rows: &self.tables.taps,
+            b: dz,
+            b_panel: PANEL,
+            sum,
+            c,
+            c_rows: &self.tables.tap_weights,
+            c_panel: self.weight_panel(),
+            m: self.fan_in(),
+            n: self.channels(),
+            store,
+        }
+        .run(isa);
     }
 
     /// dy ← dy + ∂loss/∂y. Border pixels of dy receive what nobody reads.
@@ -314,36 +426,39 @@ impl Affine {
         scratch: &mut Scratch,
         n: usize,
     ) {
-        let columns = self.tables.batch_step;
-        let (fan_in, outputs) = (self.fan_in(), self.channels());
+        let fan_in = self.fan_in();
+        let outputs = self.channels().next_multiple_of(PANEL);
         let [dz_t, dy_t] = &mut scratch.0;
-        let size = rowwise::Size {
+        let dz_rows = Matrix {
             rows: n,
-            columns: outputs,
+            columns: self.channels(),
+            step: self.output.image(),
         };
-        rowwise::transpose(isa, dz_t.get_mut(), columns, dz, self.output.image(), size);
+        transpose::rows_to_panels(isa, dz_t.get_mut(), dz, dz_rows, outputs);
         Product {
             a: &weights[self.weight..],
             a_rows: &self.tables.tap_weights,
             b: dz_t.with_spare(),
+            b_panel: outputs * PANEL,
             sum: Sum {
-                segments: &[Segment { a: 0, b: 0 }],
-                len: outputs,
+                segments: &self.tables.weight_panels,
                 a_step: 1,
-                b_step: columns,
+                b_step: PANEL,
             },
             c: dy_t.get_mut(),
-            c_rows: &self.tables.transposed_inputs,
+            c_rows: &self.tables.tap_weights,
+            c_panel: fan_in * PANEL,
             m: fan_in,
             n,
             store: Store::Set { scale: self.scale },
         }
         .run(isa);
-        let size = rowwise::Size {
-            rows: fan_in,
-            columns: n,
+        let dy_rows = Matrix {
+            rows: n,
+            columns: fan_in,
+            step: self.input.image(),
         };
-        rowwise::add_transposed(isa, dy, self.input.image(), dy_t.get(), columns, size);
+        transpose::add_panels_to_rows(isa, dy, dy_t.get(), dy_rows);
     }
 
     /// Every output scatters its gradient back over the filter rows it read.
@@ -356,14 +471,19 @@ impl Affine {
         scratch: &mut Scratch,
         n: usize,
     ) {
-        let (fan_in, outputs) = (self.fan_in(), self.channels());
+        let outputs = self.channels().next_multiple_of(PANEL);
+        let filter_len = outputs * self.filter_row.next_multiple_of(PANEL);
         let [w_t, _] = &mut scratch.0;
-        let size = rowwise::Size {
-            rows: fan_in,
-            columns: outputs,
-        };
-        let w = &weights[self.weight..];
-        rowwise::transpose(isa, w_t.get_mut(), fan_in, w, self.weight_step, size);
+        for ky in 0..self.kernel_rows {
+            let filter = Matrix {
+                rows: self.filter_row,
+                columns: self.channels(),
+                step: PANEL,
+            };
+            let w = &weights[self.weight + ky * self.filter_row * PANEL..];
+            let to = &mut w_t.get_mut()[ky * filter_len..][..filter_len];
+            transpose::panels_to_panels(isa, to, w, self.weight_panel(), filter);
+        }
         for first in (0..n).step_by(self.tables.group) {
             let images = self.tables.group.min(n - first);
             for ky in 0..self.kernel_rows {
@@ -371,24 +491,46 @@ impl Affine {
                 Product {
                     a: &dz[first * self.output.image()..],
                     a_rows: &self.tables.writes,
-                    b: w_t.with_spare(),
+                    b: &w_t.with_spare()[ky * filter_len..],
+                    b_panel: outputs * PANEL,
                     sum: Sum {
                         segments: &[Segment {
                             a: 0,
-                            b: ky * self.filter_row,
+                            b: 0,
+                            len: self.channels(),
                         }],
-                        len: outputs,
                         a_step: 1,
-                        b_step: fan_in,
+                        b_step: PANEL,
                     },
                     c: &mut dy[start..],
                     c_rows: &self.tables.reads,
+                    c_panel: PANEL,
                     m: images * self.outputs(),
                     n: self.filter_row,
                     store: Store::Add { scale: self.scale },
                 }
                 .run(isa);
             }
+        }
+    }
+}
+
+impl Tables {
+    /// Before they are computed.
+    fn empty() -> Self {
+        let rows = || Rows::even(0, 0);
+        Self {
+            batch: 0,
+            group: 0,
+            reads: rows(),
+            writes: rows(),
+            filter: Vec::new(),
+            output_rows: Vec::new(),
+            rows_at_a_time: 0,
+            taps: rows(),
+            tap_weights: rows(),
+            weight_panels: Vec::new(),
+            batch_panels: Vec::new(),
         }
     }
 }

@@ -7,6 +7,7 @@
 
 mod affine;
 mod elementwise;
+mod learner;
 mod norm;
 mod plane;
 mod pool;
@@ -14,6 +15,7 @@ mod program;
 mod weights;
 mod workspace;
 
+pub use learner::{Descent, Learner};
 pub use plane::Plane;
 pub use program::{Program, Statistic};
 pub use weights::{Place, Weights};

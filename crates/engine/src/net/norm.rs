@@ -4,6 +4,7 @@
 //! evaluation: r ← 0.9·r + 0.1·(batch), the variance there with n − 1 as PyTorch has it.
 //! Sums run within a row of pixels in single precision and over rows in double.
 
+use super::learner::Learner;
 use super::plane::Plane;
 use crate::kernels::per_isa;
 use crate::kernels::{Isa, rowwise};
@@ -147,8 +148,7 @@ impl Norm {
         &self,
         call: Call,
         pass: NormPass<'_>,
-        gradients: &mut [f32],
-        weights: &[f32],
+        learner: &mut Learner<'_>,
         state: &mut NormState,
     ) {
         let Call { isa, n } = call;
@@ -175,14 +175,17 @@ impl Norm {
         for c in 0..self.channels() {
             let inverse = f64::from(state.inverse[c]);
             let (d_shift, d_scale) = (shift_total[c], scale_total[c] * inverse);
-            gradients[self.shift + c] = d_shift as f32;
-            gradients[self.scale + c] = d_scale as f32;
+            learner.gradients.get_mut()[self.shift + c] = d_shift as f32;
+            learner.gradients.get_mut()[self.scale + c] = d_scale as f32;
             // dx = of_dy·dy + of_x·x + constant, collected from the formula above.
-            let front = f64::from(weights[self.scale + c]) * inverse;
+            let front = f64::from(learner.weights.get()[self.scale + c]) * inverse;
             let slope = -front * inverse * d_scale / count;
             of_dy[c] = front as f32;
             of_x[c] = slope as f32;
             constant[c] = (-front * d_shift / count - slope * f64::from(state.mean[c])) as f32;
+        }
+        for start in [self.scale, self.shift] {
+            learner.finish(isa, start..start + self.channels());
         }
         let Some(dx) = dx else { return };
         for (to, from) in self.output.rows(n).zip(self.input.rows(n)) {

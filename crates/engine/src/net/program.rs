@@ -95,7 +95,7 @@ impl Program {
         let mut scratch = [0; 2];
         for node in &nodes {
             if let Op::Affine(affine) = &node.op {
-                let needed = affine.scratch();
+                let needed = affine.scratch(batch);
                 scratch = std::array::from_fn(|i| scratch[i].max(needed[i]));
             }
         }
@@ -320,7 +320,6 @@ impl Finish<'_> {
             padding,
             scale,
             weight: weight.start,
-            weight_step: weight.step,
             bias,
         };
         let (input, output) = (self.planes[step.inputs[0]], self.planes[step.output]);

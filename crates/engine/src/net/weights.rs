@@ -1,10 +1,11 @@
 //! The learned values of one network, flat, and their way in and out.
 //!
-//! Weights are stored as the product kernel reads them: (kh, kw, in, out) with a
-//! padded row of outputs. Outside they are PyTorch's: dense (out, in) with
+//! Weights are stored as the product kernel reads them: (kh, kw, in, out) by panels of
+//! 16 outputs, the unused ones of the last panel 0. Outside they are PyTorch's: dense (out, in) with
 //! inputs in (channel, row, column) order, convolution (out, in, kh, kw).
 
-use crate::buffer::{Buffer, LINE};
+use crate::buffer::Buffer;
+use crate::kernels::product::PANEL;
 use crate::random::{Purpose, Stream};
 use spec::network::Role;
 use spec::{Layer, Network, Parameter, Scheme, Shape, WeightScale};
@@ -16,8 +17,6 @@ pub struct Place {
     pub parameter: Parameter,
     /// First float.
     pub start: usize,
-    /// Floats from one row of outputs to the next.
-    pub step: usize,
     /// Rows, columns and channels that the inputs of a weight span.
     inputs: Shape,
 }
@@ -27,17 +26,6 @@ pub struct Place {
 pub struct Weights {
     places: Vec<Place>,
     len: usize,
-}
-
-/// Row length for `outputs` columns: whole vectors, and never a multiple of
-/// 1 KiB, at which rows would fall into the same few cache sets.
-fn row_step(outputs: usize) -> usize {
-    let step = outputs.next_multiple_of(8);
-    if step.is_multiple_of(256) {
-        step + LINE
-    } else {
-        step
-    }
 }
 
 impl Weights {
@@ -59,20 +47,14 @@ impl Weights {
         });
         let mut len = 0;
         let place = |(parameter, inputs): (Parameter, Shape)| {
-            let step = row_step(parameter.shape[0]);
-            let rows = if parameter.role == Role::Weight {
-                inputs.size()
-            } else {
-                1
-            };
             let start = len;
-            len += (rows * step).next_multiple_of(LINE);
-            Place {
+            let place = Place {
                 parameter,
                 start,
-                step,
                 inputs,
-            }
+            };
+            len += place.rows() * place.parameter.shape[0].next_multiple_of(PANEL);
+            place
         };
         let places = network
             .parameters()
@@ -149,8 +131,18 @@ impl Place {
                 (0..height).flat_map(move |y| (0..width).map(move |x| input(c, y, x)))
             })
         };
-        (0..outputs)
-            .flat_map(move |output| inputs().map(move |i| self.start + i * self.step + output))
+        let at = move |input: usize, output: usize| {
+            self.start + (output / PANEL * self.rows() + input) * PANEL + output % PANEL
+        };
+        (0..outputs).flat_map(move |output| inputs().map(move |input| at(input, output)))
+    }
+
+    /// Inputs of one output.
+    fn rows(&self) -> usize {
+        match self.parameter.role {
+            Role::Weight => self.inputs.size(),
+            Role::Bias | Role::Scale | Role::Shift => 1,
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! The memory that a program works in, and its forward and backward passes.
 
+use super::learner::Learner;
 use super::norm::{Call, NormPass, NormState};
 use super::program::{Node, Op, Program};
 use crate::buffer::Buffer;
@@ -177,8 +178,9 @@ impl Workspace {
         }
     }
 
-    /// From the gradient of the logits to those of all learned values.
-    pub fn backward(&mut self, program: &Program, model: &Model, gradients: &mut Buffer, n: usize) {
+    /// From the gradient of the logits to those of all learned values. Each layer's data
+    /// gradient is taken before its weights move.
+    pub fn backward(&mut self, program: &Program, learner: &mut Learner<'_>, n: usize) {
         for (at, node) in program.nodes.iter().enumerate().rev() {
             if program.learned[node.output] {
                 let mut dy = take(&mut self.gradients[node.output]);
@@ -189,11 +191,10 @@ impl Workspace {
                         program,
                         at,
                         which,
-                        model,
                         n,
                     };
                     let wanted = program.learned[input].then_some(&mut dx);
-                    self.node_backward(pass, wanted, &mut dy, gradients);
+                    self.node_backward(pass, wanted, &mut dy, learner);
                     self.gradients[input] = dx;
                 }
                 self.gradients[node.output] = dy;
@@ -207,28 +208,27 @@ impl Workspace {
         pass: Pass<'_>,
         dx: Option<&mut Buffer>,
         dy: &mut Buffer,
-        gradients: &mut Buffer,
+        learner: &mut Learner<'_>,
     ) {
         let Pass {
             program,
             at,
             which,
-            model,
             n,
         } = pass;
         let node = &program.nodes[at];
         let isa = self.isa;
         let x = self.values[node.inputs[which]].with_spare();
         let y = self.values[node.output].with_spare();
-        let weights = model.weights.with_spare();
         match (&node.op, &mut self.states[at], dx) {
             (Op::Affine(op), _, dx) => {
                 op.activation_backward(isa, dy.get_mut(), y, n);
                 if let Some(dx) = dx {
-                    let dx = dx.get_mut();
+                    let (dx, weights) = (dx.get_mut(), learner.weights.with_spare());
                     op.data_backward(isa, dx, dy.with_spare(), weights, &mut self.scratch, n);
                 }
-                op.weight_backward(isa, gradients.get_mut(), dy.with_spare(), x, n);
+                let dy = dy.with_spare();
+                op.weight_backward(isa, learner, dy, x, &mut self.scratch, n);
             }
             (Op::Norm(op), State::Norm(state), dx) => {
                 let pass = NormPass {
@@ -237,7 +237,7 @@ impl Workspace {
                     y,
                     x,
                 };
-                op.backward(Call { isa, n }, pass, gradients.get_mut(), weights, state);
+                op.backward(Call { isa, n }, pass, learner, state);
             }
             (Op::Relu(op), _, Some(dx)) => op.backward(isa, dx.get_mut(), dy.get_mut(), y, n),
             (Op::Pool(op), State::Choices(choices), Some(dx)) => {
@@ -258,6 +258,5 @@ struct Pass<'a> {
     program: &'a Program,
     at: usize,
     which: usize,
-    model: &'a Model,
     n: usize,
 }

@@ -7,7 +7,7 @@ use crate::support::{noise, put_input};
 use engine::buffer::Buffer;
 use engine::kernels::rowwise::{self, Step};
 use engine::kernels::{Isa, softmax};
-use engine::net::{Mode, Model, Program, Use, Workspace};
+use engine::net::{Learner, Mode, Model, Program, Use, Workspace};
 use serde::Deserialize;
 use spec::family::{Family, Variant};
 use spec::network::Role;
@@ -221,7 +221,12 @@ impl<'a> Descent<'a> {
         let (logits, gradient) = workspace.logits_and_gradient();
         let smoothing = self.recipe.label_smoothing as f32;
         let loss = softmax::cross_entropy(gradient, logits, &labels, CLASSES, smoothing);
-        workspace.backward(program, &self.model, &mut self.gradients, BATCH);
+        let mut learner = Learner {
+            weights: &mut self.model.weights,
+            gradients: &mut self.gradients,
+            descent: None,
+        };
+        workspace.backward(program, &mut learner, BATCH);
         self.update(rate);
         self.step += 1;
         loss

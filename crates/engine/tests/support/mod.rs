@@ -2,7 +2,7 @@
 
 use engine::buffer::Buffer;
 use engine::kernels::{Isa, softmax};
-use engine::net::{Mode, Model, Plane, Program, Use, Workspace};
+use engine::net::{Learner, Mode, Model, Plane, Program, Use, Workspace};
 use engine::reference::{self, Named};
 use spec::{Layer, Network, Scheme, Shape};
 
@@ -105,7 +105,12 @@ impl Case {
         let smoothing = self.smoothing as f32;
         let loss = softmax::cross_entropy(gradient, logits, &self.labels(), 3, smoothing);
         let mut gradients = Buffer::zeros(program.weights().len());
-        workspace.backward(&program, &model, &mut gradients, self.batch);
+        let mut learner = Learner {
+            weights: &mut model.weights,
+            gradients: &mut gradients,
+            descent: None,
+        };
+        workspace.backward(&program, &mut learner, self.batch);
         let named = program.weights().places().iter().map(|place| {
             let values = place
                 .read(gradients.get())

@@ -1,0 +1,279 @@
+//! `noisescale bench`: the training step of every family against the machine's limit.
+//!
+//! The machine is taken to be noisy. Every network is timed in slices, each between
+//! two measurements of the multiply–add peak, and what is told is the median slice;
+//! a slice of one run and one of several at once take turns.
+
+use crate::cli::BenchArgs;
+use crate::runner::{made_up, step_products};
+use crate::{studies, train};
+use anyhow::Result;
+use engine::data::Dataset;
+use engine::kernels::{Isa, peak};
+use engine::train::{Compiled, Training};
+use serde::Serialize;
+use spec::{BatchSize, Override, Run, Width};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// One network at one batch size, from a built-in study.
+struct Case {
+    name: &'static str,
+    study: &'static str,
+    width: u32,
+    batch: u32,
+    batch_norm: bool,
+}
+
+const fn case(name: &'static str, study: &'static str, width: u32, batch: u32) -> Case {
+    Case {
+        name,
+        study,
+        width,
+        batch,
+        batch_norm: false,
+    }
+}
+
+const fn normed(case: Case) -> Case {
+    Case {
+        batch_norm: true,
+        ..case
+    }
+}
+
+/// Sizes like the paper's.
+const CASES: [Case; 14] = [
+    case("1LP_128 B8", "mnist-1lp", 128, 8),
+    case("1LP_1024 B8", "mnist-1lp", 1024, 8),
+    case("2LP_256 B32", "mnist-2lp", 256, 32),
+    case("3LP_512 B16", "mnist-3lp", 512, 16),
+    case("3LP_512 B128", "mnist-3lp", 512, 128),
+    case("CNN_2 B24", "fmnist-cnn", 2, 24),
+    case("CNN_4 B96", "fmnist-cnn", 4, 96),
+    case("CNN_12 B24", "fmnist-cnn", 12, 24),
+    normed(case("CNN_4 B96 BN", "fmnist-cnn", 4, 96)),
+    case("WRN_2 B8", "cifar10-wrn", 2, 8),
+    case("WRN_2 B64", "cifar10-wrn", 2, 64),
+    case("WRN_4 B64", "cifar10-wrn", 4, 64),
+    normed(case("WRN_2 B64 BN", "cifar10-wrn", 2, 64)),
+    normed(case("WRN_4 B64 BN", "cifar10-wrn", 4, 64)),
+];
+
+/// Slices of a measurement.
+const SLICES: u32 = 5;
+/// Examples to draw batches from: more than a cache holds, as in real data.
+const EXAMPLES: usize = 4096;
+
+/// What was measured.
+#[derive(Serialize)]
+struct Report {
+    version: u32,
+    isa: String,
+    threads: usize,
+    /// Median over all slices.
+    peak_gflops: f64,
+    cases: Vec<Row>,
+}
+
+#[derive(Serialize)]
+struct Row {
+    name: &'static str,
+    network: Network,
+    batch: u32,
+    steps_per_second: f64,
+    gflops: f64,
+    share_of_peak: f64,
+    /// Steps per second of all runs at once over those of one alone.
+    scaling: f64,
+    bytes_per_run: usize,
+}
+
+/// The network, for programs that build the same.
+#[derive(Serialize)]
+struct Network {
+    family: &'static str,
+    /// Hidden layers of a perceptron.
+    hidden: usize,
+    width: u32,
+    batch_norm: bool,
+    /// Height, width, channels.
+    input: [usize; 3],
+    classes: usize,
+    parameters: usize,
+}
+
+/// Measures, and prints a table.
+pub fn run(args: &BenchArgs) -> Result<()> {
+    let isa = args.instructions.unwrap_or_else(Isa::detect);
+    let bench = Bench {
+        isa,
+        slice: Duration::from_secs_f64(args.seconds / f64::from(2 * SLICES)),
+        threads: args.threads.unwrap_or_else(train::cores),
+    };
+    if !args.json {
+        println!("{}", header(isa, bench.threads));
+    }
+    let mut cases = Vec::new();
+    let mut peaks = Vec::new();
+    for case in CASES.iter().filter(|case| case.name.contains(&args.only)) {
+        let row = bench.measure(case, &mut peaks)?;
+        if !args.json {
+            println!("{}", line(&row));
+        }
+        cases.push(row);
+    }
+    let report = Report {
+        version: 1,
+        isa: isa.to_string(),
+        threads: bench.threads,
+        peak_gflops: median(&mut peaks) / 1e9,
+        cases,
+    };
+    match args.json {
+        true => println!("{}", serde_json::to_string_pretty(&report)?),
+        false => println!(
+            "\nPeak of one core: {:.1} GFLOP/s in multiply–adds ({isa}), measured between the slices.",
+            report.peak_gflops
+        ),
+    }
+    Ok(())
+}
+
+fn header(isa: Isa, threads: usize) -> String {
+    let at_once = format!("{threads} runs at once");
+    format!(
+        "{:14} {:>10} {:>9} {:>8} {at_once:>15}   one core, {isa}",
+        "network", "steps/s", "GFLOP/s", "of peak"
+    )
+}
+
+fn line(row: &Row) -> String {
+    format!(
+        "{:14} {:>10.1} {:>9.1} {:>6.0} % {:>13.2} ×",
+        row.name,
+        row.steps_per_second,
+        row.gflops,
+        100.0 * row.share_of_peak,
+        row.scaling
+    )
+}
+
+struct Bench {
+    isa: Isa,
+    slice: Duration,
+    threads: usize,
+}
+
+impl Bench {
+    fn measure(&self, case: &Case, peaks: &mut Vec<f64>) -> Result<Row> {
+        let run = case.run()?;
+        let data = made_up(&run, EXAMPLES);
+        let compiled = Compiled::new(&run)?;
+        let mut trainings: Vec<Training<'_>> = (0..self.threads.max(1))
+            .map(|_| Training::new(&run, &data, &compiled, self.isa))
+            .collect::<Result<_, _>>()?;
+        let flops = 2.0 * step_products(&run);
+        let (mut rates, mut shares, mut scalings) = (Vec::new(), Vec::new(), Vec::new());
+        self.together(&mut trainings[..1]);
+        for _ in 0..SLICES {
+            let before = self.peak();
+            let alone = self.together(&mut trainings[..1]);
+            let after = self.peak();
+            rates.push(alone);
+            shares.push(alone * flops / before.max(after));
+            scalings.push(self.together(&mut trainings) / alone);
+            peaks.extend([before, after]);
+        }
+        let steps_per_second = median(&mut rates);
+        Ok(Row {
+            name: case.name,
+            network: network(case, &run, &compiled, &data),
+            batch: case.batch,
+            steps_per_second,
+            gflops: steps_per_second * flops / 1e9,
+            share_of_peak: median(&mut shares),
+            scaling: median(&mut scalings),
+            bytes_per_run: compiled.bytes_per_run(),
+        })
+    }
+
+    fn peak(&self) -> f64 {
+        peak::measure(self.isa, Duration::from_millis(5))
+    }
+
+    /// Steps per second of all these runs together, for a slice.
+    fn together(&self, trainings: &mut [Training<'_>]) -> f64 {
+        let stop = AtomicBool::new(false);
+        let start = Instant::now();
+        let steps: u64 = std::thread::scope(|scope| {
+            let (first, others) = trainings.split_at_mut(1);
+            let handles: Vec<_> = others
+                .iter_mut()
+                .map(|training| {
+                    scope.spawn(|| steps_until(training, || stop.load(Ordering::Relaxed)))
+                })
+                .collect();
+            let mut steps = steps_until(&mut first[0], || start.elapsed() >= self.slice);
+            stop.store(true, Ordering::Relaxed);
+            for handle in handles {
+                steps += handle.join().expect("a step does not panic");
+            }
+            steps
+        });
+        steps as f64 / start.elapsed().as_secs_f64()
+    }
+}
+
+fn steps_until(training: &mut Training<'_>, done: impl Fn() -> bool) -> u64 {
+    let mut steps = 0;
+    while steps == 0 || !done() {
+        training.step();
+        steps += 1;
+    }
+    steps
+}
+
+impl Case {
+    fn run(&self) -> Result<Run> {
+        let norm = Override {
+            key: "family.batch_norm".into(),
+            value: self.batch_norm.to_string(),
+        };
+        let study = studies::open(self.study, &[norm])?.study;
+        Ok(Run {
+            setting: Arc::clone(&study.setting),
+            width: Width::new(self.width)?,
+            batch_size: BatchSize::new(self.batch)?,
+            // So small that nothing overflows, and numbers stay ordinary.
+            learning_rate: spec::LearningRate::new(1e-6)?,
+            seed: 0,
+            steps: u64::MAX,
+        })
+    }
+}
+
+fn network(case: &Case, run: &Run, compiled: &Compiled, data: &Dataset) -> Network {
+    use spec::Family;
+    let (family, hidden) = match &run.setting.family {
+        Family::Mlp { hidden } => ("mlp", hidden.len()),
+        Family::Cnn { .. } => ("cnn", 0),
+        Family::Wrn { .. } => ("wrn", 0),
+        Family::Layers { .. } => ("layers", 0),
+    };
+    Network {
+        family,
+        hidden,
+        width: case.width,
+        batch_norm: case.batch_norm,
+        input: [data.shape.height, data.shape.width, data.shape.channels],
+        classes: data.classes,
+        parameters: compiled.network().parameter_count(),
+    }
+}
+
+fn median(values: &mut [f64]) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
