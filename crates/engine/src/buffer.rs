@@ -51,6 +51,11 @@ impl Buffer {
         bytemuck::cast_slice(&self.lines)
     }
 
+    /// The floats and the spare line behind them, to write.
+    pub fn with_spare_mut(&mut self) -> &mut [f32] {
+        bytemuck::cast_slice_mut(&mut self.lines)
+    }
+
     /// Number of floats.
     pub fn len(&self) -> usize {
         self.len

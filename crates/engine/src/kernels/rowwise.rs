@@ -40,6 +40,9 @@ per_isa!(
         = plain update_kernel
 );
 
+/// Longest block of rows that is summed at a time.
+const MOST_BLOCK: usize = 512;
+
 /// One step of the descent.
 #[derive(Debug, Clone, Copy)]
 pub struct Step {
@@ -93,13 +96,33 @@ fn accumulate_masked_kernel(y: &mut [f32], x: &[f32], mask: &[f32]) {
     }
 }
 
+/// Rows that do not fill whole vectors are added in blocks of rows that do.
 #[inline(always)]
 fn add_rows_kernel(sums: &mut [f32], x: &[f32]) {
+    let columns = sums.len();
+    let block = whole_vectors(columns);
+    let mut partial = [0.0f32; MOST_BLOCK];
+    if block == columns || block > MOST_BLOCK || x.len() < 4 * block {
+        return add_blocks(sums, x);
+    }
+    let whole = x.len() - x.len() % block;
+    add_blocks(&mut partial[..block], &x[..whole]);
+    add_blocks(sums, &partial[..block]);
+    add_blocks(sums, &x[whole..]);
+}
+
+#[inline(always)]
+fn add_blocks(sums: &mut [f32], x: &[f32]) {
     for row in x.chunks_exact(sums.len()) {
         for (sum, x) in sums.iter_mut().zip(row) {
             *sum += x;
         }
     }
+}
+
+/// Floats of the smallest block of rows of so many columns that is a multiple of 8 long.
+pub fn whole_vectors(columns: usize) -> usize {
+    columns * (8 >> columns.trailing_zeros().min(3))
 }
 
 #[inline(always)]

@@ -76,14 +76,12 @@ unsafe impl Simd for Portable {
     }
     #[inline(always)]
     unsafe fn load_part(from: *const f32, count: usize) -> [f32; 8] {
-        // SAFETY: the caller gives `count` valid floats.
-        std::array::from_fn(|i| {
-            if i < count {
-                unsafe { *from.add(i) }
-            } else {
-                0.0
-            }
-        })
+        let mut x = [0.0; 8];
+        for (i, x) in x.iter_mut().enumerate().take(count) {
+            // SAFETY: the caller gives `count` valid floats.
+            *x = unsafe { *from.add(i) };
+        }
+        x
     }
     #[inline(always)]
     unsafe fn store_part(to: *mut f32, x: [f32; 8], count: usize) {

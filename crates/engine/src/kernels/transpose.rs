@@ -37,7 +37,7 @@ per_isa!(
 );
 per_isa!(
     /// The transpose of rows that lie in panels `from_panel` floats apart, into panels
-    /// whose rows are padded with zeros to a multiple of 16.
+    /// padded with zeros: rows to a multiple of 16, and the columns of the last panel.
     pub fn panels_to_panels(to: &mut [f32], from: &[f32], from_panel: usize, matrix: Matrix)
         = panels_to_panels_kernel
 );
@@ -79,6 +79,13 @@ fn panels_to_panels_kernel<S: Simd>(
 ) {
     let padded = matrix.columns.next_multiple_of(PANEL);
     let source = |r: usize, c: usize| c / PANEL * from_panel + r * matrix.step + c % PANEL;
+    let last = matrix.rows % PANEL;
+    if last > 0 {
+        let start = matrix.rows / PANEL * padded * PANEL;
+        for row in to[start..start + padded * PANEL].chunks_exact_mut(PANEL) {
+            row[last..].fill(0.0);
+        }
+    }
     to_panels::<S>(to, from, matrix, padded, source);
 }
 
@@ -214,6 +221,7 @@ mod tests {
                 let at = (panel * padded + c) * PANEL;
                 let used = PANEL.min(rows - panel * PANEL);
                 assert_eq!(same[at..at + used], panels[at..at + used]);
+                assert!(same[at + used..at + PANEL].iter().all(|x| *x == 0.0));
             }
         }
         // And back, added to what is there.

@@ -47,6 +47,9 @@ struct Tables {
     reads: Rows,
     /// Where each output of a group lies.
     writes: Rows,
+    /// The same outputs for the data gradient, in an order in which neighbours do not
+    /// overlap: adding to what was just stored would have to wait for it.
+    scatter: [Rows; 2],
     /// Filter rows, for the forward sum.
     filter: Vec<Segment>,
     /// Output rows of all images, for the weight gradient's sum.
@@ -137,15 +140,22 @@ impl Affine {
         let bytes_per_output = 4 * input.shape.channels * stride * stride + 4 * PANEL;
         let outputs = (WEIGHT_GROUP_BYTES / bytes_per_output).max(WEIGHT_GROUP_OUTPUTS);
         let panels = 0..self.channels().div_ceil(PANEL);
+        let read = |(image, y, x)| {
+            image * input.image() + stride * (y * input.row() + x * input.shape.channels)
+        };
+        let write = |(image, y, x)| output.at(image, y) + x * output.shape.channels;
+        let apart = (self.filter_row / input.shape.channels).div_ceil(stride);
+        let mut spread: Vec<_> = pixels().collect();
+        spread.sort_by_key(|(image, _, x)| (*image, x % apart));
         Tables {
             batch,
             group,
-            reads: Rows::new(pixels().map(|(image, y, x)| {
-                image * input.image() + stride * (y * input.row() + x * input.shape.channels)
-            })),
-            writes: Rows::new(
-                pixels().map(|(image, y, x)| output.at(image, y) + x * output.shape.channels),
-            ),
+            reads: Rows::new(pixels().map(read)),
+            writes: Rows::new(pixels().map(write)),
+            scatter: [
+                Rows::new(spread.iter().copied().map(read)),
+                Rows::new(spread.iter().copied().map(write)),
+            ],
             filter: (filter_rows.clone())
                 .map(|ky| Segment {
                     a: ky * input.row(),
@@ -220,8 +230,14 @@ impl Affine {
         }
     }
 
-    /// z from y, for `n` images.
+    /// z from y, for `n` images; z reaches a spare line beyond its plane.
     pub fn forward(&self, isa: Isa, z: &mut [f32], y: &[f32], weights: &[f32], n: usize) {
+        // Few channels are stored as whole vectors, beyond the end of their pixel: what
+        // they spoil is the next pixel, which is stored after it.
+        let columns = match self.channels() {
+            few if few < PANEL && self.output.border == 0 => few.next_multiple_of(8),
+            many => many,
+        };
         for first in (0..n).step_by(self.tables.group) {
             let images = self.tables.group.min(n - first);
             Product {
@@ -238,7 +254,7 @@ impl Affine {
                 c_rows: &self.tables.writes,
                 c_panel: PANEL,
                 m: images * self.outputs(),
-                n: self.channels(),
+                n: columns,
                 store: match self.bias {
                     Some(at) => Store::Affine {
                         scale: self.scale,
@@ -399,7 +415,8 @@ impl Affine {
         .run(isa);
     }
 
-    /// dy ← dy + ∂loss/∂y. Border pixels of dy receive what nobody reads.
+    /// dy ← dy + ∂loss/∂y. Border pixels of dy receive what nobody reads; it reaches a
+    /// spare line beyond its plane.
     pub fn data_backward(
         &self,
         isa: Isa,
@@ -484,13 +501,14 @@ impl Affine {
             let to = &mut w_t.get_mut()[ky * filter_len..][..filter_len];
             transpose::panels_to_panels(isa, to, w, self.weight_panel(), filter);
         }
+        let [reads, writes] = &self.tables.scatter;
         for first in (0..n).step_by(self.tables.group) {
             let images = self.tables.group.min(n - first);
             for ky in 0..self.kernel_rows {
                 let start = first * self.input.image() + self.corner + ky * self.input.row();
                 Product {
                     a: &dz[first * self.output.image()..],
-                    a_rows: &self.tables.writes,
+                    a_rows: writes,
                     b: &w_t.with_spare()[ky * filter_len..],
                     b_panel: outputs * PANEL,
                     sum: Sum {
@@ -503,10 +521,11 @@ impl Affine {
                         b_step: PANEL,
                     },
                     c: &mut dy[start..],
-                    c_rows: &self.tables.reads,
+                    c_rows: reads,
                     c_panel: PANEL,
                     m: images * self.outputs(),
-                    n: self.filter_row,
+                    // Beyond the filter row there are zeros to add.
+                    n: self.filter_row.next_multiple_of(PANEL),
                     store: Store::Add { scale: self.scale },
                 }
                 .run(isa);
@@ -524,6 +543,7 @@ impl Tables {
             group: 0,
             reads: rows(),
             writes: rows(),
+            scatter: [rows(), rows()],
             filter: Vec::new(),
             output_rows: Vec::new(),
             rows_at_a_time: 0,

@@ -3,6 +3,10 @@
 //! Training uses the batch's mean and variance and keeps running ones for
 //! evaluation: r ← 0.9·r + 0.1·(batch), the variance there with n − 1 as PyTorch has it.
 //! Sums run within a row of pixels in single precision and over rows in double.
+//!
+//! Values per channel are repeated to blocks of whole vectors, so that a pixel of few
+//! channels is not a short loop of its own: lane i of a block belongs to channel
+//! i mod channels.
 
 use super::learner::Learner;
 use super::plane::Plane;
@@ -30,26 +34,28 @@ pub struct Norm {
 /// What the forward pass of one norm leaves for its backward pass, and room to work in.
 #[derive(Debug, Clone)]
 pub struct NormState {
+    /// By block.
     mean: Vec<f32>,
-    /// 1/√(σ² + ϵ).
+    /// 1/√(σ² + ϵ), by channel.
     inverse: Vec<f32>,
+    /// By channel.
     totals: [Vec<f64>; 2],
-    /// Per-channel values of one row of pixels.
+    /// Sums over one row of pixels, by block.
     partial: [Vec<f32>; 2],
-    /// Factor and offset per channel.
+    /// Factors and offset, by block.
     line: [Vec<f32>; 3],
 }
 
 impl NormState {
     /// Room for so many channels.
     pub fn new(channels: usize) -> Self {
-        let floats = || vec![0.0; channels];
+        let block = || vec![0.0; rowwise::whole_vectors(channels)];
         Self {
-            mean: floats(),
-            inverse: floats(),
+            mean: block(),
+            inverse: vec![0.0; channels],
             totals: [vec![0.0; channels], vec![0.0; channels]],
-            partial: [floats(), floats()],
-            line: [floats(), floats(), floats()],
+            partial: [block(), block()],
+            line: [block(), block(), block()],
         }
     }
 }
@@ -85,12 +91,13 @@ impl Norm {
         total.fill(0.0);
         for row in self.input.rows(n) {
             sum.fill(0.0);
-            rowwise::add_rows(isa, sum, &x[row]);
+            add_values(isa, sum, &x[row]);
             add_to(total, sum);
         }
         for (mean, total) in state.mean.iter_mut().zip(total) {
             *mean = (*total / count) as f32;
         }
+        repeat(&mut state.mean, self.channels());
         squares.fill(0.0);
         for row in self.input.rows(n) {
             sum2.fill(0.0);
@@ -120,7 +127,7 @@ impl Norm {
     ) {
         let running = &statistics[self.statistics..][..2 * self.channels()];
         let (mean, variance) = running.split_at(self.channels());
-        state.mean.copy_from_slice(mean);
+        state.mean[..mean.len()].copy_from_slice(mean);
         for (inverse, variance) in state.inverse.iter_mut().zip(variance) {
             *inverse = (1.0 / (f64::from(*variance) + EPSILON).sqrt()) as f32;
         }
@@ -135,6 +142,8 @@ impl Norm {
             factor[c] = weights[self.scale + c] * state.inverse[c];
             offset[c] = weights[self.shift + c] - state.mean[c] * factor[c];
         }
+        repeat(factor, self.channels());
+        repeat(offset, self.channels());
         for (to, from) in self.output.rows(n).zip(self.input.rows(n)) {
             line(isa, &mut y[to], &x[from], factor, offset, self.relu);
         }
@@ -166,7 +175,7 @@ impl Norm {
         for (to, from) in self.output.rows(n).zip(self.input.rows(n)) {
             shift_sum.fill(0.0);
             scale_sum.fill(0.0);
-            rowwise::add_rows(isa, shift_sum, &dy[to.clone()]);
+            add_values(isa, shift_sum, &dy[to.clone()]);
             add_products(isa, scale_sum, &dy[to], &x[from], &state.mean);
             add_to(shift_total, shift_sum);
             add_to(scale_total, scale_sum);
@@ -184,6 +193,7 @@ impl Norm {
             of_x[c] = slope as f32;
             constant[c] = (-front * d_shift / count - slope * f64::from(state.mean[c])) as f32;
         }
+        (state.line.iter_mut()).for_each(|values| repeat(values, self.channels()));
         for start in [self.scale, self.shift] {
             learner.finish(isa, start..start + self.channels());
         }
@@ -210,11 +220,23 @@ fn blend(running: &mut f32, batch: f64) {
     *running = (MOMENTUM * f64::from(*running) + (1.0 - MOMENTUM) * batch) as f32;
 }
 
+/// totals by channel ← totals + sums by block.
 fn add_to(totals: &mut [f64], sums: &[f32]) {
-    for (total, sum) in totals.iter_mut().zip(sums) {
-        *total += f64::from(*sum);
+    for pixel in sums.chunks_exact(totals.len()) {
+        for (total, sum) in totals.iter_mut().zip(pixel) {
+            *total += f64::from(*sum);
+        }
     }
 }
+
+/// Fills a block with what its first pixel holds.
+fn repeat(block: &mut [f32], channels: usize) {
+    for at in channels..block.len() {
+        block[at] = block[at - channels];
+    }
+}
+
+per_isa!(fn add_values(sums: &mut [f32], x: &[f32]) = plain add_values_kernel);
 
 per_isa!(fn add_deviations(sums: &mut [f32], x: &[f32], mean: &[f32]) = plain add_deviations_kernel);
 per_isa!(
@@ -228,32 +250,42 @@ per_isa!(
         = plain add_input_gradient_kernel
 );
 
-/// sums ← sums + (x − mean)² over pixels.
+/// sums ← sums + x over blocks.
+#[inline(always)]
+fn add_values_kernel(sums: &mut [f32], x: &[f32]) {
+    for block in x.chunks(sums.len()) {
+        for (sum, x) in sums.iter_mut().zip(block) {
+            *sum += x;
+        }
+    }
+}
+
+/// sums ← sums + (x − mean)² over blocks.
 #[inline(always)]
 fn add_deviations_kernel(sums: &mut [f32], x: &[f32], mean: &[f32]) {
-    for pixel in x.chunks_exact(sums.len()) {
+    for pixel in x.chunks(sums.len()) {
         for ((sum, x), mean) in sums.iter_mut().zip(pixel).zip(mean) {
             *sum += (x - mean) * (x - mean);
         }
     }
 }
 
-/// sums ← sums + dy·(x − mean) over pixels.
+/// sums ← sums + dy·(x − mean) over blocks.
 #[inline(always)]
 fn add_products_kernel(sums: &mut [f32], dy: &[f32], x: &[f32], mean: &[f32]) {
-    let channels = sums.len();
-    for (dy, x) in dy.chunks_exact(channels).zip(x.chunks_exact(channels)) {
+    let block = sums.len();
+    for (dy, x) in dy.chunks(block).zip(x.chunks(block)) {
         for (((sum, dy), x), mean) in sums.iter_mut().zip(dy).zip(x).zip(mean) {
             *sum += dy * (x - mean);
         }
     }
 }
 
-/// y = factor·x + offset, then max(0, y) if `relu`, over pixels.
+/// y = factor·x + offset, then max(0, y) if `relu`, over blocks.
 #[inline(always)]
 fn line_kernel(y: &mut [f32], x: &[f32], factor: &[f32], offset: &[f32], relu: bool) {
-    let channels = factor.len();
-    for (y, x) in y.chunks_exact_mut(channels).zip(x.chunks_exact(channels)) {
+    let block = factor.len();
+    for (y, x) in y.chunks_mut(block).zip(x.chunks(block)) {
         for (((y, x), factor), offset) in y.iter_mut().zip(x).zip(factor).zip(offset) {
             let z = factor * x + offset;
             *y = if relu && z < 0.0 { 0.0 } else { z };
@@ -261,15 +293,18 @@ fn line_kernel(y: &mut [f32], x: &[f32], factor: &[f32], offset: &[f32], relu: b
     }
 }
 
-/// dx ← dx + of_dy·dy + of_x·x + constant over pixels.
+/// dx ← dx + of_dy·dy + of_x·x + constant over blocks.
 #[inline(always)]
 fn add_input_gradient_kernel(dx: &mut [f32], dy: &[f32], x: &[f32], line: &[Vec<f32>; 3]) {
     let [of_dy, of_x, constant] = line;
-    let channels = constant.len();
-    let pixels = dx.chunks_exact_mut(channels).zip(dy.chunks_exact(channels));
-    for ((dx, dy), x) in pixels.zip(x.chunks_exact(channels)) {
-        for c in 0..channels {
-            dx[c] += of_dy[c] * dy[c] + of_x[c] * x[c] + constant[c];
+    let block = constant.len();
+    let blocks = dx.chunks_mut(block).zip(dy.chunks(block));
+    for ((dx, dy), x) in blocks.zip(x.chunks(block)) {
+        let values = dx.iter_mut().zip(dy).zip(x);
+        for (((dx, dy), x), ((of_dy, of_x), constant)) in
+            values.zip(of_dy.iter().zip(of_x).zip(constant))
+        {
+            *dx += of_dy * dy + of_x * x + constant;
         }
     }
 }

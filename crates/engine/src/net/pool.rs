@@ -1,19 +1,25 @@
 //! Pooling over windows that lie side by side; rows and columns that do not
 //! fill a window are left out.
+//!
+//! Channels are taken eight at a time, past the end of a pixel where it has fewer:
+//! what is read there is the next pixel, and what is written is put right or left
+//! unchanged. Planes have room for that behind them.
 
 use super::plane::Plane;
+use crate::buffer::LINE;
+use crate::kernels::{Isa, per_isa};
 
 /// How a window becomes one value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Its largest value, the first of equals; NaN if it holds one.
+    /// Its largest value; NaN if it holds one.
     Max,
     /// Its mean.
     Mean,
 }
 
 /// A pooling layer, compiled.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub struct Pool {
     pub(super) kind: Kind,
     pub(super) input: Plane,
@@ -22,114 +28,263 @@ pub struct Pool {
     pub(super) window: (usize, usize),
 }
 
+/// Channels at a time.
+const LANES: usize = 8;
+const _: () = assert!(LANES <= LINE);
+
 impl Pool {
-    /// Choices that `forward` notes for `backward`: which of a window's values was largest.
-    pub fn choices(&self, batch: usize) -> usize {
+    /// y from x, for `n` images; both reach a spare line beyond their planes.
+    pub fn forward(&self, isa: Isa, y: &mut [f32], x: &[f32], n: usize) {
         match self.kind {
-            Kind::Max => batch * self.output.shape.size(),
-            Kind::Mean => 0,
+            Kind::Max => max_forward(isa, y, x, *self, n),
+            Kind::Mean => mean_forward(isa, y, x, *self, n),
         }
     }
 
-    /// Pixels of the window of output pixel (row, column), as offsets into the input.
-    fn window(&self, image: usize, row: usize, column: usize) -> impl Iterator<Item = usize> {
+    /// dx ← dx + ∂loss/∂x. The gradient of a maximum goes to the first value that has it.
+    pub fn backward(&self, isa: Isa, pass: PoolPass<'_>, n: usize) {
+        match self.kind {
+            Kind::Max => max_backward(isa, pass, *self, n),
+            Kind::Mean => mean_backward(isa, pass, *self, n),
+        }
+    }
+
+    /// Calls `see` with the place of every vector of outputs, the place of its window's
+    /// first pixel, and how many of its lanes are channels of this pixel.
+    #[inline(always)]
+    fn vectors(&self, n: usize, mut see: impl FnMut(usize, usize, usize)) {
         let (rows, columns) = self.window;
-        let (input, channels) = (self.input, self.input.shape.channels);
-        (0..rows).flat_map(move |dy| {
-            let start = input.at(image, row * rows + dy) + column * columns * channels;
-            (0..columns).map(move |dx| start + dx * channels)
-        })
-    }
-
-    /// Every output pixel of `n` images: image, row, column, in order.
-    fn pixels(&self, n: usize) -> impl Iterator<Item = Pixel> + use<> {
-        let shape = self.output.shape;
-        (0..n).flat_map(move |image| {
-            (0..shape.height).flat_map(move |row| {
-                (0..shape.width).map(move |column| Pixel { image, row, column })
-            })
-        })
-    }
-
-    fn output_at(&self, pixel: Pixel) -> usize {
-        self.output.at(pixel.image, pixel.row) + pixel.column * self.output.shape.channels
-    }
-
-    /// y from x, for `n` images.
-    pub fn forward(&self, y: &mut [f32], x: &[f32], choices: &mut [u16], n: usize) {
         let channels = self.output.shape.channels;
-        let share = 1.0 / (self.window.0 * self.window.1) as f32;
-        for (at, pixel) in self.pixels(n).enumerate() {
-            let to = self.output_at(pixel);
-            let out = &mut y[to..to + channels];
-            let window = self.window(pixel.image, pixel.row, pixel.column);
-            match self.kind {
-                Kind::Max => {
-                    let chosen = &mut choices[at * channels..(at + 1) * channels];
-                    for (index, from) in window.enumerate() {
-                        take_larger(out, chosen, &x[from..from + channels], index as u16);
-                    }
-                }
-                Kind::Mean => {
-                    out.fill(0.0);
-                    for from in window {
-                        for (y, x) in out.iter_mut().zip(&x[from..from + channels]) {
-                            *y += x * share;
-                        }
+        for image in 0..n {
+            for row in 0..self.output.shape.height {
+                let to = self.output.at(image, row);
+                let from = self.input.at(image, row * rows);
+                for column in 0..self.output.shape.width {
+                    for channel in (0..channels).step_by(LANES) {
+                        see(
+                            to + column * channels + channel,
+                            from + column * columns * channels + channel,
+                            LANES.min(channels - channel),
+                        );
                     }
                 }
             }
         }
     }
 
-    /// dx ← dx + ∂loss/∂x.
-    pub fn backward(&self, dx: &mut [f32], dy: &[f32], choices: &[u16], n: usize) {
-        let channels = self.output.shape.channels;
-        let share = 1.0 / (self.window.0 * self.window.1) as f32;
-        for (at, pixel) in self.pixels(n).enumerate() {
-            let from = self.output_at(pixel);
-            let dy = &dy[from..from + channels];
-            for (index, to) in self
-                .window(pixel.image, pixel.row, pixel.column)
-                .enumerate()
-            {
-                let dx = &mut dx[to..to + channels];
-                match self.kind {
-                    Kind::Max => {
-                        let chosen = &choices[at * channels..(at + 1) * channels];
-                        for ((dx, dy), chosen) in dx.iter_mut().zip(dy).zip(chosen) {
-                            *dx += if usize::from(*chosen) == index {
-                                *dy
-                            } else {
-                                0.0
-                            };
+    /// Places of a window's pixels from its first, row by row.
+    #[inline(always)]
+    fn window(&self) -> impl Iterator<Item = usize> + use<> {
+        let (rows, columns) = self.window;
+        let (row, channels) = (self.input.row(), self.input.shape.channels);
+        (0..rows).flat_map(move |dy| (0..columns).map(move |dx| dy * row + dx * channels))
+    }
+}
+
+/// The activations and gradients around a pooling layer, each with its spare line.
+pub struct PoolPass<'a> {
+    /// ∂loss/∂x, added to.
+    pub dx: &'a mut [f32],
+    /// ∂loss/∂y.
+    pub dy: &'a [f32],
+    /// Output of the forward pass.
+    pub y: &'a [f32],
+    /// Its input.
+    pub x: &'a [f32],
+}
+
+type Vector = [f32; LANES];
+
+#[inline(always)]
+fn read(x: &[f32], at: usize) -> Vector {
+    std::array::from_fn(|lane| x[at..at + LANES][lane])
+}
+
+/// Writes the lanes that are channels of this pixel.
+#[inline(always)]
+fn write(y: &mut [f32], at: usize, values: Vector, lanes: usize) {
+    if lanes == LANES {
+        y[at..at + LANES].copy_from_slice(&values);
+    } else {
+        for (y, value) in y[at..at + lanes].iter_mut().zip(values) {
+            *y = value;
+        }
+    }
+}
+
+per_isa!(fn max_forward(y: &mut [f32], x: &[f32], pool: Pool, n: usize) = plain max_forward_kernel);
+per_isa!(fn mean_forward(y: &mut [f32], x: &[f32], pool: Pool, n: usize) = plain mean_forward_kernel);
+per_isa!(fn max_backward(pass: PoolPass<'_>, pool: Pool, n: usize) = plain max_backward_kernel);
+per_isa!(fn mean_backward(pass: PoolPass<'_>, pool: Pool, n: usize) = plain mean_backward_kernel);
+
+#[inline(always)]
+fn max_forward_kernel(y: &mut [f32], x: &[f32], pool: Pool, n: usize) {
+    pool.vectors(n, |to, from, lanes| {
+        let mut best = read(x, from);
+        for pixel in pool.window().skip(1) {
+            let values = read(x, from + pixel);
+            for lane in 0..LANES {
+                // A NaN is neither larger nor smaller, and must win; once there it stays.
+                let keeps = values[lane] <= best[lane] || best[lane].is_nan();
+                best[lane] = if keeps { best[lane] } else { values[lane] };
+            }
+        }
+        write(y, to, best, lanes);
+    });
+}
+
+#[inline(always)]
+fn mean_forward_kernel(y: &mut [f32], x: &[f32], pool: Pool, n: usize) {
+    let share = 1.0 / (pool.window.0 * pool.window.1) as f32;
+    pool.vectors(n, |to, from, lanes| {
+        let mut sum = [0.0; LANES];
+        for pixel in pool.window() {
+            let values = read(x, from + pixel);
+            for lane in 0..LANES {
+                sum[lane] += values[lane] * share;
+            }
+        }
+        write(y, to, sum, lanes);
+    });
+}
+
+#[inline(always)]
+fn max_backward_kernel(pass: PoolPass<'_>, pool: Pool, n: usize) {
+    let PoolPass { dx, dy, y, x } = pass;
+    pool.vectors(n, |to, from, lanes| {
+        let best = read(y, to);
+        // What is left to give; nothing in the lanes of the next pixel.
+        let mut left = read(dy, to);
+        for (lane, left) in left.iter_mut().enumerate() {
+            *left = if lane < lanes { *left } else { 0.0 };
+        }
+        for pixel in pool.window() {
+            let values = read(x, from + pixel);
+            let mut gradient = read(dx, from + pixel);
+            for lane in 0..LANES {
+                let chosen = values[lane] == best[lane];
+                gradient[lane] += if chosen { left[lane] } else { 0.0 };
+                left[lane] = if chosen { 0.0 } else { left[lane] };
+            }
+            write(dx, from + pixel, gradient, LANES);
+        }
+    });
+}
+
+#[inline(always)]
+fn mean_backward_kernel(pass: PoolPass<'_>, pool: Pool, n: usize) {
+    let PoolPass { dx, dy, .. } = pass;
+    let share = 1.0 / (pool.window.0 * pool.window.1) as f32;
+    pool.vectors(n, |to, from, lanes| {
+        let mut part = read(dy, to);
+        for (lane, part) in part.iter_mut().enumerate() {
+            *part = if lane < lanes { *part * share } else { 0.0 };
+        }
+        for pixel in pool.window() {
+            let mut gradient = read(dx, from + pixel);
+            for lane in 0..LANES {
+                gradient[lane] += part[lane];
+            }
+            write(dx, from + pixel, gradient, LANES);
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use spec::Shape;
+
+    fn pool(kind: Kind, channels: usize) -> Pool {
+        let plane = |side, border| Plane {
+            shape: Shape {
+                height: side,
+                width: side,
+                channels,
+            },
+            border,
+        };
+        Pool {
+            kind,
+            input: plane(5, 1),
+            output: plane(2, 0),
+            window: (2, 2),
+        }
+    }
+
+    /// The definition: value by value, the first of equals.
+    fn reference(pool: Pool, x: &[f32], dy: &[f32]) -> [Vec<f32>; 2] {
+        let channels = pool.output.shape.channels;
+        let mut y = vec![0.0; 2 * pool.output.image()];
+        let mut dx = vec![1.0; 2 * pool.input.image() + LINE];
+        for image in 0..2 {
+            for (row, column) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
+                for channel in 0..channels {
+                    let to = pool.output.at(image, row) + column * channels + channel;
+                    let first = pool.input.at(image, 2 * row) + 2 * column * channels + channel;
+                    let places: Vec<usize> = pool.window().map(|pixel| first + pixel).collect();
+                    match pool.kind {
+                        Kind::Max => {
+                            let mut best = places[0];
+                            for &place in &places {
+                                if x[place] > x[best] {
+                                    best = place;
+                                }
+                            }
+                            y[to] = x[best];
+                            dx[best] += dy[to];
                         }
-                    }
-                    Kind::Mean => {
-                        for (dx, dy) in dx.iter_mut().zip(dy) {
-                            *dx += dy * share;
+                        Kind::Mean => {
+                            y[to] = places.iter().map(|place| 0.25 * x[*place]).sum();
+                            places.iter().for_each(|place| dx[*place] += 0.25 * dy[to]);
                         }
                     }
                 }
             }
         }
+        [y, dx]
     }
-}
 
-#[derive(Clone, Copy)]
-struct Pixel {
-    image: usize,
-    row: usize,
-    column: usize,
-}
+    #[test]
+    fn pools_match_their_definition() {
+        for kind in [Kind::Max, Kind::Mean] {
+            for channels in [1, 6, 8, 13, 16] {
+                let pool = pool(kind, channels);
+                // Few different values, so that there are equals.
+                let value = |i: usize| ((i * 7919) % 5) as f32 - 2.0;
+                let x: Vec<f32> = (0..2 * pool.input.image() + LINE).map(value).collect();
+                let dy: Vec<f32> = (0..2 * pool.output.image() + LINE).map(value).collect();
+                let [expected, expected_dx] = reference(pool, &x, &dy);
+                for isa in Isa::available() {
+                    let mut y = vec![9.0; 2 * pool.output.image() + LINE];
+                    pool.forward(isa, &mut y, &x, 2);
+                    assert_eq!(y[..expected.len()], expected, "{kind:?} {channels}");
+                    let mut dx = vec![1.0; x.len()];
+                    let pass = PoolPass {
+                        dx: &mut dx,
+                        dy: &dy,
+                        y: &y,
+                        x: &x,
+                    };
+                    pool.backward(isa, pass, 2);
+                    assert_eq!(dx, expected_dx, "{kind:?} {channels}");
+                }
+            }
+        }
+    }
 
-/// Keeps in `best` the larger of itself and x; the first candidate overwrites what was there.
-fn take_larger(best: &mut [f32], chosen: &mut [u16], x: &[f32], index: u16) {
-    for ((best, chosen), x) in best.iter_mut().zip(chosen).zip(x) {
-        // A NaN compares as neither larger nor smaller, and must win.
-        if index == 0 || *x > *best || x.is_nan() {
-            *best = *x;
-            *chosen = index;
+    #[test]
+    fn a_nan_in_a_window_is_its_maximum() {
+        let pool = pool(Kind::Max, 1);
+        for place in 0..4 {
+            let mut x = vec![1.0; pool.input.image() + LINE];
+            let pixel = pool.window().nth(place).unwrap();
+            x[pool.input.at(0, 0) + pixel] = f32::NAN;
+            for isa in Isa::available() {
+                let mut y = vec![0.0; pool.output.image() + LINE];
+                pool.forward(isa, &mut y, &x, 1);
+                assert!(y[0].is_nan() && y[1] == 1.0);
+            }
         }
     }
 }

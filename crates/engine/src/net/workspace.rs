@@ -2,6 +2,7 @@
 
 use super::learner::Learner;
 use super::norm::{Call, NormPass, NormState};
+use super::pool::PoolPass;
 use super::program::{Node, Op, Program};
 use crate::buffer::Buffer;
 use crate::kernels::Isa;
@@ -16,7 +17,6 @@ pub struct Scratch(pub(super) [Buffer; 2]);
 enum State {
     None,
     Norm(NormState),
-    Choices(Vec<u16>),
     Mask(Vec<f32>),
 }
 
@@ -76,7 +76,6 @@ impl Workspace {
         let training = purpose == Use::Training;
         let state = |node: &Node| match &node.op {
             Op::Norm(norm) => State::Norm(NormState::new(norm.input.shape.channels)),
-            Op::Pool(pool) => State::Choices(vec![0; pool.choices(batch)]),
             Op::Dropout(dropout) if training => {
                 State::Mask(vec![0.0; batch * dropout.input.shape.size()])
             }
@@ -141,7 +140,7 @@ impl Workspace {
             let x = self.values[node.inputs[0]].with_spare();
             let weights = model.weights.with_spare();
             match (&node.op, state) {
-                (Op::Affine(op), _) => op.forward(self.isa, y, x, weights, n),
+                (Op::Affine(op), _) => op.forward(self.isa, output.with_spare_mut(), x, weights, n),
                 (Op::Norm(op), State::Norm(state)) => match mode {
                     Mode::Training { .. } => {
                         let running = &mut model.statistics;
@@ -153,7 +152,7 @@ impl Workspace {
                     }
                 },
                 (Op::Relu(op), _) => op.forward(self.isa, y, x, n),
-                (Op::Pool(op), State::Choices(choices)) => op.forward(y, x, choices, n),
+                (Op::Pool(op), _) => op.forward(self.isa, output.with_spare_mut(), x, n),
                 (Op::Dropout(op), state) => match (mode, state) {
                     (Mode::Training { seed, step }, State::Mask(mask)) => {
                         op.draw(mask, seed, step, n);
@@ -165,7 +164,7 @@ impl Workspace {
                     let other = self.values[node.inputs[1]].with_spare();
                     op.forward(self.isa, y, x, other, n);
                 }
-                (Op::Norm(_) | Op::Pool(_), _) => unreachable!("made together with its state"),
+                (Op::Norm(_), _) => unreachable!("made together with its state"),
             }
             self.values[node.output] = output;
         }
@@ -224,7 +223,7 @@ impl Workspace {
             (Op::Affine(op), _, dx) => {
                 op.activation_backward(isa, dy.get_mut(), y, n);
                 if let Some(dx) = dx {
-                    let (dx, weights) = (dx.get_mut(), learner.weights.with_spare());
+                    let (dx, weights) = (dx.with_spare_mut(), learner.weights.with_spare());
                     op.data_backward(isa, dx, dy.with_spare(), weights, &mut self.scratch, n);
                 }
                 let dy = dy.with_spare();
@@ -240,8 +239,14 @@ impl Workspace {
                 op.backward(Call { isa, n }, pass, learner, state);
             }
             (Op::Relu(op), _, Some(dx)) => op.backward(isa, dx.get_mut(), dy.get_mut(), y, n),
-            (Op::Pool(op), State::Choices(choices), Some(dx)) => {
-                op.backward(dx.get_mut(), dy.get(), choices, n);
+            (Op::Pool(op), _, Some(dx)) => {
+                let pass = PoolPass {
+                    dx: dx.with_spare_mut(),
+                    dy: dy.with_spare(),
+                    y,
+                    x,
+                };
+                op.backward(isa, pass, n);
             }
             (Op::Dropout(op), State::Mask(mask), Some(dx)) => {
                 op.backward(isa, dx.get_mut(), dy.get(), mask, n);
