@@ -36,7 +36,7 @@ const MEASURE: Duration = Duration::from_millis(60);
 impl Machine {
     /// Times a few steps of a run's network on made-up data.
     pub fn measure(run: &Run) -> Result<Self> {
-        let data = made_up(run, run.batch_size.get() as usize);
+        let data = made_up(run, [run.batch_size.get() as usize, 1, 1]);
         let compiled = Compiled::new(run)?;
         let mut training = Training::new(run, &data, &compiled, Isa::detect())?;
         training.step();
@@ -60,9 +60,8 @@ impl Machine {
     }
 }
 
-/// Examples of the right shape for a run: so many to train on, and one each to
-/// validate and test on.
-pub fn made_up(run: &Run, train: usize) -> Dataset {
+/// Examples of the right shape for a run, so many of each kind.
+pub fn made_up(run: &Run, [train, validation, test]: [usize; 3]) -> Dataset {
     let content = run.setting.content();
     let examples = |count: usize| Examples {
         values: Values::Bytes(
@@ -81,7 +80,7 @@ pub fn made_up(run: &Run, train: usize) -> Dataset {
             factor: vec![1.0 / 255.0; channels],
         },
         train: examples(train),
-        validation: examples(1),
-        test: examples(1),
+        validation: examples(validation),
+        test: examples(test),
     }
 }

@@ -249,9 +249,12 @@ fn all_tiles<S: Simd>(mut product: Product<'_>) {
         if left > S::LANES {
             panel::<S, 2>(&mut product, column);
             column += 2 * S::LANES;
-        } else {
+        } else if left > S::Narrow::LANES {
             panel::<S, 1>(&mut product, column);
             column += S::LANES;
+        } else {
+            panel::<S::Narrow, 1>(&mut product, column);
+            column += S::Narrow::LANES;
         }
     }
 }

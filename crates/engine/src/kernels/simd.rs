@@ -20,6 +20,8 @@ pub const BLOCK: usize = 8;
 pub unsafe trait Simd: Copy {
     /// One vector.
     type V: Copy;
+    /// The same instructions on the shortest vectors, for matrices of few columns.
+    type Narrow: Simd;
     /// Floats in a vector.
     const LANES: usize;
     /// Rows of a product's register tile that is two vectors wide.
@@ -56,6 +58,7 @@ pub struct Portable;
 // SAFETY: needs no instruction set; loads and stores touch LANES floats.
 unsafe impl Simd for Portable {
     type V = [f32; 8];
+    type Narrow = Self;
     const LANES: usize = 8;
     const ROWS_2: usize = 2;
     const ROWS_1: usize = 4;
@@ -131,6 +134,7 @@ mod avx2 {
     // SAFETY: the caller guarantees AVX2 and FMA; loads and stores are the unaligned ones.
     unsafe impl Simd for Avx2 {
         type V = __m256;
+        type Narrow = Self;
         const LANES: usize = 8;
         // 12 accumulators hide the latency of two FMA units (8 in flight) and
         // leave room for two vectors of B and one broadcast.
@@ -264,6 +268,7 @@ mod avx512 {
     // SAFETY: the caller guarantees AVX-512F; loads and stores are the unaligned or masked ones.
     unsafe impl Simd for Avx512 {
         type V = __m512;
+        type Narrow = super::Avx2;
         const LANES: usize = 16;
         // 24 accumulators, two vectors of B and one broadcast out of 32 registers.
         const ROWS_2: usize = 12;

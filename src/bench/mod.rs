@@ -4,6 +4,8 @@
 //! every network is timed in many short slices, those of one run, of several at once and
 //! of the multiply–add peak taking turns, and what is told is the fastest of each.
 
+mod whole_run;
+
 use crate::cli::BenchArgs;
 use crate::runner::{made_up, step_products};
 use crate::{studies, train};
@@ -16,6 +18,7 @@ use spec::{BatchSize, Override, Run, Width};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use whole_run::WholeRun;
 
 /// One network at one batch size, from a built-in study.
 struct Case {
@@ -74,6 +77,7 @@ struct Report {
     threads: usize,
     peak_gflops: f64,
     cases: Vec<Row>,
+    whole_run: WholeRun,
 }
 
 #[derive(Serialize)]
@@ -129,15 +133,20 @@ pub fn run(args: &BenchArgs) -> Result<()> {
         threads: bench.threads,
         peak_gflops: peak / 1e9,
         cases,
+        whole_run: WholeRun::measure(isa)?,
     };
     match args.json {
         true => println!("{}", serde_json::to_string_pretty(&report)?),
-        false => println!(
-            "\nPeak of one core: {:.1} GFLOP/s in multiply–adds ({isa}), the best of the same run.",
-            report.peak_gflops
-        ),
+        false => print!("{}", footer(&report)),
     }
     Ok(())
+}
+
+fn footer(report: &Report) -> String {
+    format!(
+        "\nPeak of one core: {:.1} GFLOP/s in multiply–adds ({}), the best of the same run.\n{}\n",
+        report.peak_gflops, report.isa, report.whole_run
+    )
 }
 
 fn header(isa: Isa, threads: usize) -> String {
@@ -168,7 +177,7 @@ struct Bench {
 impl Bench {
     fn measure(&self, case: &Case, peak: &mut f64) -> Result<Row> {
         let run = case.run()?;
-        let data = made_up(&run, EXAMPLES);
+        let data = made_up(&run, [EXAMPLES, 1, 1]);
         let compiled = Compiled::new(&run)?;
         let mut trainings: Vec<Training<'_>> = (0..self.threads.max(1))
             .map(|_| Training::new(&run, &data, &compiled, self.isa))
