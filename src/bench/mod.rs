@@ -65,7 +65,7 @@ const CASES: [Case; 14] = [
 ];
 
 /// Slices of a measurement.
-const SLICES: u32 = 10;
+const SLICES: u32 = 25;
 /// Examples to draw batches from: more than a cache holds, as in real data.
 const EXAMPLES: usize = 4096;
 

@@ -518,17 +518,8 @@ impl Target {
     unsafe fn descend<S: Simd>(&self, sum: S::V, v: S::V, w: S::V) -> (S::V, S::V) {
         // SAFETY: the caller has the instructions.
         unsafe {
-            let momentum = S::splat(self.step.momentum);
             let gradient = self.set::<S>(sum);
-            let v = S::add(S::mul(momentum, v), gradient);
-            let ahead = match self.step.rule {
-                UpdateRule::Nesterov => S::add(gradient, S::mul(momentum, v)),
-                UpdateRule::HeavyBall => v,
-            };
-            (
-                v,
-                S::add(w, S::mul(S::splat(-self.step.learning_rate), ahead)),
-            )
+            self.step.take::<S>(gradient, v, w)
         }
     }
 }

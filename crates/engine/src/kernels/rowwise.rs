@@ -1,9 +1,10 @@
 //! Passes over contiguous floats: activations, sums and the update.
 //!
-//! Plain loops that the compiler vectorizes for each instruction set; no fused
-//! multiply–add, so every instruction set gives the same bits.
+//! Plain loops that the compiler vectorizes for each instruction set; but for the
+//! update no fused multiply–add, so every instruction set gives the same bits.
 
 use super::per_isa;
+use super::simd::Simd;
 use spec::UpdateRule;
 
 per_isa!(
@@ -37,7 +38,7 @@ per_isa!(
 per_isa!(
     /// v ← m·v + g, then θ ← θ − ε(g + m·v) or θ ← θ − ε·v.
     pub fn update(weights: &mut [f32], velocity: &mut [f32], gradient: &[f32], step: Step)
-        = plain update_kernel
+        = update_kernel
 );
 
 /// Longest block of rows that is summed at a time.
@@ -126,22 +127,51 @@ pub fn whole_vectors(columns: usize) -> usize {
 }
 
 #[inline(always)]
-fn update_kernel(weights: &mut [f32], velocity: &mut [f32], gradient: &[f32], step: Step) {
-    let Step {
-        rule,
-        learning_rate,
-        momentum,
-    } = step;
-    let all = weights.iter_mut().zip(velocity).zip(gradient);
-    match rule {
-        UpdateRule::Nesterov => all.for_each(|((w, v), g)| {
-            *v = momentum * *v + g;
-            *w -= learning_rate * (g + momentum * *v);
-        }),
-        UpdateRule::HeavyBall => all.for_each(|((w, v), g)| {
-            *v = momentum * *v + g;
-            *w -= learning_rate * *v;
-        }),
+fn update_kernel<S: Simd>(weights: &mut [f32], velocity: &mut [f32], gradient: &[f32], step: Step) {
+    let len = weights.len();
+    assert!(velocity.len() == len && gradient.len() == len);
+    let (w, v, g) = (
+        weights.as_mut_ptr(),
+        velocity.as_mut_ptr(),
+        gradient.as_ptr(),
+    );
+    let whole = len - len % S::LANES;
+    // SAFETY: all three slices are `len` long, and `per_isa` showed that the processor
+    // has the instructions.
+    unsafe {
+        for at in (0..whole).step_by(S::LANES) {
+            let old = (S::load(v.add(at)), S::load(w.add(at)));
+            let (new_v, new_w) = step.take::<S>(S::load(g.add(at)), old.0, old.1);
+            S::store(v.add(at), new_v);
+            S::store(w.add(at), new_w);
+        }
+        let rest = len - whole;
+        if rest > 0 {
+            let part = |from: *const f32| S::load_part(from.add(whole), rest);
+            let (new_v, new_w) = step.take::<S>(part(g), part(v), part(w));
+            S::store_part(v.add(whole), new_v, rest);
+            S::store_part(w.add(whole), new_w, rest);
+        }
+    }
+}
+
+impl Step {
+    /// The new velocity and weight from the gradient and the old ones.
+    ///
+    /// # Safety
+    /// The processor has the instructions of S.
+    #[inline(always)]
+    pub(super) unsafe fn take<S: Simd>(self, gradient: S::V, v: S::V, w: S::V) -> (S::V, S::V) {
+        // SAFETY: by the contract.
+        unsafe {
+            let momentum = S::splat(self.momentum);
+            let v = S::mul_add(momentum, v, gradient);
+            let ahead = match self.rule {
+                UpdateRule::Nesterov => S::mul_add(momentum, v, gradient),
+                UpdateRule::HeavyBall => v,
+            };
+            (v, S::mul_add(S::splat(-self.learning_rate), ahead, w))
+        }
     }
 }
 
