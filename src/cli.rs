@@ -176,7 +176,7 @@ pub struct CheckArgs {
 
 #[derive(Args)]
 pub struct BenchArgs {
-    /// Only the networks whose name holds this
+    /// Only the network of this name, or those whose names hold it
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub only: String,
     /// Time for each network

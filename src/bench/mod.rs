@@ -64,8 +64,9 @@ const CASES: [Case; 14] = [
     normed(case("WRN_4 B64 BN", "cifar10-wrn", 4, 64)),
 ];
 
-/// Slices of a measurement.
+/// Slices of a measurement; fewer where a step is longer than a slice.
 const SLICES: u32 = 25;
+const FEWEST_SLICES: u32 = 3;
 /// Examples to draw batches from: more than a cache holds, as in real data.
 const EXAMPLES: usize = 4096;
 
@@ -77,7 +78,8 @@ struct Report {
     threads: usize,
     peak_gflops: f64,
     cases: Vec<Row>,
-    whole_run: WholeRun,
+    /// Only when all networks are measured.
+    whole_run: Option<WholeRun>,
 }
 
 #[derive(Serialize)]
@@ -120,7 +122,7 @@ pub fn run(args: &BenchArgs) -> Result<()> {
     }
     let mut cases = Vec::new();
     let mut peak = 0.0f64;
-    for case in CASES.iter().filter(|case| case.name.contains(&args.only)) {
+    for case in CASES.iter().filter(|case| case.is_named(&args.only)) {
         let row = bench.measure(case, &mut peak)?;
         if !args.json {
             println!("{}", line(&row));
@@ -133,7 +135,10 @@ pub fn run(args: &BenchArgs) -> Result<()> {
         threads: bench.threads,
         peak_gflops: peak / 1e9,
         cases,
-        whole_run: WholeRun::measure(isa)?,
+        whole_run: match args.only.is_empty() {
+            true => Some(WholeRun::measure(isa)?),
+            false => None,
+        },
     };
     match args.json {
         true => println!("{}", serde_json::to_string_pretty(&report)?),
@@ -143,10 +148,14 @@ pub fn run(args: &BenchArgs) -> Result<()> {
 }
 
 fn footer(report: &Report) -> String {
-    format!(
-        "\nPeak of one core: {:.1} GFLOP/s in multiply–adds ({}), the best of the same run.\n{}\n",
-        report.peak_gflops, report.isa, report.whole_run
-    )
+    let mut text = format!(
+        "\nPeak of one core: {:.1} GFLOP/s in multiply–adds ({}), the best of the same run.\n",
+        report.peak_gflops, report.isa
+    );
+    if let Some(run) = &report.whole_run {
+        text += &format!("{run}\n");
+    }
+    text
 }
 
 fn header(isa: Isa, threads: usize) -> String {
@@ -186,7 +195,11 @@ impl Bench {
         // The first steps touch their memory for the first time.
         self.together(&mut trainings);
         let (mut alone, mut together) = (0.0f64, 0.0f64);
-        for _ in 0..SLICES {
+        let start = Instant::now();
+        for slice in 0..SLICES {
+            if slice >= FEWEST_SLICES && start.elapsed() > SLICES * 2 * self.slice {
+                break;
+            }
             *peak = peak.max(peak::measure(self.isa, Duration::from_millis(5)));
             alone = alone.max(self.together(&mut trainings[..1]));
             together = together.max(self.together(&mut trainings));
@@ -236,6 +249,14 @@ fn steps_until(training: &mut Training<'_>, done: impl Fn() -> bool) -> u64 {
 }
 
 impl Case {
+    /// Whether the text is the name, or part of it and no other network's name.
+    fn is_named(&self, text: &str) -> bool {
+        match CASES.iter().any(|case| case.name == text) {
+            true => self.name == text,
+            false => self.name.contains(text),
+        }
+    }
+
     fn run(&self) -> Result<Run> {
         let norm = Override {
             key: "family.batch_norm".into(),
