@@ -7,6 +7,7 @@
 
 mod affine;
 mod elementwise;
+mod geometry;
 mod learner;
 mod norm;
 mod plane;
