@@ -17,6 +17,7 @@ import sys
 import time
 
 SLICES = 25
+FEWEST_SLICES = 2
 
 
 def serve(version, prepare):
@@ -25,6 +26,25 @@ def serve(version, prepare):
     `prepare(request)` gives a trainer with `parameters` (their number) and
     `advance(learning_rate)`, which takes some steps and returns their losses.
     """
+    trainer = None
+
+    def answer(request):
+        nonlocal trainer
+        match request["do"]:
+            case "prepare":
+                trainer = None
+                trainer = prepare(request)
+                return {"parameters": trainer.parameters}
+            case "check":
+                return {"losses": check(trainer, request["steps"], request["learning_rate"])}
+            case "measure":
+                return measure(trainer, request["seconds"], request["learning_rate"])
+
+    answer_lines(version, answer)
+
+
+def answer_lines(version, answer):
+    """Says the version, then answers each line of the input by `answer(request)`."""
     # Whatever a library prints goes to standard error.
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
@@ -33,19 +53,9 @@ def serve(version, prepare):
         print(json.dumps(answer), file=answers)
 
     say({"version": version})
-    trainer = None
     for line in sys.stdin:
-        request = json.loads(line)
         try:
-            match request["do"]:
-                case "prepare":
-                    trainer = None
-                    trainer = prepare(request)
-                    say({"parameters": trainer.parameters})
-                case "check":
-                    say({"losses": check(trainer, request["steps"], request["learning_rate"])})
-                case "measure":
-                    say(measure(trainer, request["seconds"], request["learning_rate"]))
+            say(answer(json.loads(line)))
         except Exception as error:  # the driver decides what a failure means
             say({"error": f"{type(error).__name__}: {error}"})
 
@@ -70,3 +80,20 @@ def measure(trainer, seconds, learning_rate):
             elapsed = time.perf_counter() - start
         best = max(best, steps / elapsed)
     return {"steps_per_second": best, "loss": float(losses[-1])}
+
+
+def fastest(run, seconds):
+    """Seconds of one call in the fastest of many short slices. `run(n)` makes n
+    calls and waits for the last; two calls go before, to warm up and to size a slice."""
+    run(1)
+    begin = time.perf_counter()
+    run(1)
+    once = time.perf_counter() - begin
+    calls = max(1, round(seconds / SLICES / once))
+    best, slices, end = float("inf"), 0, time.perf_counter() + seconds
+    while slices < FEWEST_SLICES or time.perf_counter() < end:
+        begin = time.perf_counter()
+        run(calls)
+        best = min(best, (time.perf_counter() - begin) / calls)
+        slices += 1
+    return best
