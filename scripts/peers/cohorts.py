@@ -102,7 +102,7 @@ def labels():
 
 
 def choices(replicas, batch):
-    """The examples of each batch, (batch, replica, example); a lone replica's are the first one's."""
+    """The examples of each batch, (batch, replica, example): the same however many replicas."""
     made = start.hashed(CHOICES, start.BATCHES * replicas * batch) % np.uint32(EXAMPLES)
     made = made.reshape(replicas, start.BATCHES, batch).transpose(1, 0, 2)
     return np.ascontiguousarray(made.astype(np.int64))

@@ -5,8 +5,10 @@ usage: gpu.py [--noisescale PROGRAM] [--only NAME,NAME] [--precision tf32|fp32|b
               [--seconds S] [--skip NAMES] [--json FILE]
 
 For each cohort (cohorts.py) every contestant trains it, is checked, and is timed;
-the table holds microseconds per step of one replica. JAX and PyTorch run in a
-process each. What one of them cannot do is a dash with its reason below the row.
+the table holds microseconds per step of one replica, the best peer's over ours, the
+limit of this machine (limits.py), and the shares of it that ours and the best peer
+reach. JAX and PyTorch run in a process each. What one of them cannot do is a dash
+with its reason below the row.
 """
 
 import argparse
@@ -60,7 +62,7 @@ class Framework:
             "PYTHONDONTWRITEBYTECODE": "1",
         }
         if self.device == "cpu":
-            environment |= {"JAX_PLATFORMS": "cpu", "CUDA_VISIBLE_DEVICES": ""}
+            environment |= {"JAX_PLATFORMS": "cpu", "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
         self.log = tempfile.TemporaryFile(mode="w+", errors="replace")
         self.process = subprocess.Popen(
             [sys.executable, HERE / self.script],
@@ -224,7 +226,7 @@ class Row:
         cells = "".join(f"{number(self.microseconds.get(name)):>14}" for name in contestants)
         best = self.best_peer()
         shares = "".join(f"{share(self.of_limit(name)):>7}" for name in (OURS, best))
-        text = f"{self.cohort.name:14}{self.cohort.replicas:>4}{cells}{number(self.over_ours()):>8}"
+        text = f"{self.cohort.name:14}{self.cohort.replicas:>4}{cells}{times(self.over_ours()):>11}"
         text += f"{number(self.limit):>8} {self.bound or '-':7}{shares}  {best or ''}"
         return text + "".join(f"\n    {name}: {why}" for name, why in self.reasons.items())
 
@@ -255,13 +257,18 @@ def number(value):
     return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
 
 
+def times(ratio):
+    return "-" if ratio is None else f"{ratio:.2f}"
+
+
 def share(value):
     return "-" if value is None else f"{100 * value:.0f} %"
 
 
 def header(contestants):
     cells = "".join(f"{name:>14}" for name in contestants)
-    return f"{'µs/step':14}{'R':>4}{cells}{'best/us':>8}{'limit':>8} {'by':7}{'ours':>7}{'best':>7}"
+    text = f"{'µs per step':14}{'R':>4}{cells}{'best/ours':>11}{'limit':>8} {'by':7}"
+    return f"{text}{'ours':>7}{'best':>7}"
 
 
 def measured_ceilings(frameworks, precision, args):
@@ -274,8 +281,9 @@ def measured_ceilings(frameworks, precision, args):
         print(f"{precision}: no limits: {failure}", flush=True)
         return None
     rate, bandwidth = ceilings["flops"] / 1e12, ceilings["bandwidth"] / 1e12
-    print(f"{precision}: matmul {rate:.3g} TFLOP/s, copy {bandwidth:.3g} TB/s", flush=True)
-    return {"flops": ceilings["flops"], "bandwidth": ceilings["bandwidth"]}
+    what = f"matmul {rate:.3g} TFLOP/s, copy {bandwidth:.3g} TB/s"
+    print(f"{ceilings['machine']}, {precision}: {what}", flush=True)
+    return {name: ceilings[name] for name in ("machine", "flops", "bandwidth")}
 
 
 def chosen(only):
