@@ -62,7 +62,8 @@ class Framework:
             "PYTHONDONTWRITEBYTECODE": "1",
         }
         if self.device == "cpu":
-            environment |= {"JAX_PLATFORMS": "cpu", "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
+            environment |= {"JAX_PLATFORMS": "cpu", "CUDA_VISIBLE_DEVICES": ""}
+            environment["OMP_NUM_THREADS"] = "1"
         self.log = tempfile.TemporaryFile(mode="w+", errors="replace")
         self.process = subprocess.Popen(
             [sys.executable, HERE / self.script],
