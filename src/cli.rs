@@ -6,7 +6,8 @@
 )]
 
 use crate::data_cli::DataCommand;
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use crate::device::{Choice, DeviceArgs, Precision};
+use clap::{Args, Parser, Subcommand};
 use engine::kernels::Isa;
 use spec::{BatchSize, LearningRate, Override, Width};
 use std::path::PathBuf;
@@ -148,12 +149,8 @@ pub struct RunStudyArgs {
     /// Folder for records and report [default: runs/STUDY]
     #[arg(long, short, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// What to train on
-    #[arg(long, value_enum, default_value_t = Device::Cpu)]
-    pub device: Device,
-    /// Runs trained at once [default: one per core]
-    #[arg(long, value_name = "N", value_parser = threads)]
-    pub threads: Option<usize>,
+    #[command(flatten)]
+    pub device: DeviceArgs,
     /// Save a run that is under way after so many seconds, in case it is killed
     #[arg(long, value_name = "SECONDS", value_parser = positive, default_value_t = 60.0)]
     pub checkpoint_every: f64,
@@ -188,6 +185,15 @@ pub struct BenchArgs {
     /// Instruction set of the kernels [default: the best of this processor]
     #[arg(long, value_name = "SET", value_parser = instructions)]
     pub instructions: Option<Isa>,
+    /// What to measure: cpu, or the steps of a whole cohort on cuda or cuda:N
+    #[arg(long, value_name = "DEVICE", default_value_t = Choice::Cpu)]
+    pub device: Choice,
+    /// How exactly GPUs take products
+    #[arg(long, value_enum, default_value_t = Precision::Tf32)]
+    pub precision: Precision,
+    /// Runs of a cohort on a GPU [default: 20]
+    #[arg(long, value_name = "N", value_parser = threads)]
+    pub replicas: Option<usize>,
     /// As JSON, for programs
     #[arg(long)]
     pub json: bool,
@@ -290,12 +296,8 @@ pub struct TrainArgs {
     /// How many seeds, counting up from --seed
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     pub seeds: u64,
-    /// What to train on
-    #[arg(long, value_enum, default_value_t = Device::Cpu)]
-    pub device: Device,
-    /// Runs trained at once [default: one per core]
-    #[arg(long, value_name = "N", value_parser = threads)]
-    pub threads: Option<usize>,
+    #[command(flatten)]
+    pub device: DeviceArgs,
     /// Print one JSON record per run
     #[arg(long)]
     pub json: bool,
@@ -311,13 +313,6 @@ pub struct TraceArgs {
     /// The safetensors file to write
     #[arg(long, short, value_name = "FILE")]
     pub out: PathBuf,
-}
-
-/// What runs are trained on.
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Device {
-    /// The processor, one run per core.
-    Cpu,
 }
 
 fn number<T: std::str::FromStr>(text: &str, what: &str) -> Result<T, String> {
@@ -353,7 +348,7 @@ fn positive(text: &str) -> Result<f64, String> {
     }
 }
 
-fn threads(text: &str) -> Result<usize, String> {
+pub fn threads(text: &str) -> Result<usize, String> {
     match number(text, "a whole number")? {
         0 => Err("at least 1 run must train at once".into()),
         threads => Ok(threads),

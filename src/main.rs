@@ -6,6 +6,7 @@ mod bench;
 mod check;
 mod cli;
 mod data_cli;
+mod device;
 mod failure;
 mod folder;
 mod report;

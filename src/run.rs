@@ -4,10 +4,8 @@ use crate::cli::RunStudyArgs;
 use crate::failure::Interrupted;
 use crate::folder::Folder;
 use crate::runner::{self, Display, Finish, human_duration};
-use crate::{report, studies, train};
+use crate::{report, studies};
 use anyhow::{Context, Result};
-use engine::kernels::Isa;
-use engine::pool::Pool;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,17 +23,19 @@ pub fn run(args: &RunStudyArgs) -> Result<()> {
     let mut folder = Folder::create(&dir, source.study, &source.text, &overrides)?;
     let stop = stop_on_signal()?;
     let display = Display::new(args.quiet);
-    let pool = Pool {
-        isa: Isa::detect(),
-        threads: args.threads.unwrap_or_else(train::cores),
-    };
+    let trainer = args.device.open()?;
     let start = Instant::now();
     let before = folder.ledger.runs();
     if !args.quiet {
-        println!("{}: into {}", folder.study.title, dir.display());
+        println!(
+            "{}: on {}, into {}",
+            folder.study.title,
+            trainer.name(),
+            dir.display()
+        );
     }
     let save_every = Duration::from_secs_f64(args.checkpoint_every);
-    let finish = runner::execute(&mut folder, &data, pool, save_every, &stop, &display);
+    let finish = runner::execute(&mut folder, &data, &trainer, save_every, &stop, &display);
     display.clear();
     let finish = finish?;
     folder.ledger.refresh()?;

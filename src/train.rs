@@ -1,13 +1,13 @@
 //! `noisescale train`: one run of a study, or a few seeds of it.
 
 use crate::cli::{RunArgs, TrainArgs};
+use crate::device::Trainer;
 use crate::studies;
 use analysis::Sample;
 use anyhow::Result;
 use engine::data::Dataset;
-use engine::kernels::Isa;
-use engine::pool::Pool;
-use engine::train::{Compiled, Progress, device_name};
+use engine::pool::Listed;
+use engine::train::{Compiled, Progress};
 use indicatif::{HumanCount, ProgressBar, ProgressStyle};
 use spec::time::TimeBounds;
 use spec::{Outcome, Record, Run, Study};
@@ -67,15 +67,12 @@ pub fn run(args: &TrainArgs) -> Result<()> {
         })
         .collect();
     let data = studies::data(&study)?;
-    let pool = Pool {
-        isa: Isa::detect(),
-        threads: args.threads.unwrap_or_else(cores),
-    };
+    let trainer = args.device.open()?;
     if !args.json {
-        describe(&study, &runs[0])?;
+        describe(&study, &runs[0], &trainer)?;
     }
     let bar = progress_bar(args, runs.len() as u64 * first.steps);
-    let records = train(pool, &data, &runs, &bar)?;
+    let records = train(&trainer, &data, &runs, &bar)?;
     bar.finish_and_clear();
     for record in &records {
         match args.json {
@@ -94,7 +91,12 @@ pub fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-fn train(pool: Pool, data: &Dataset, runs: &[Run], bar: &ProgressBar) -> Result<Vec<Record>> {
+fn train(
+    trainer: &Trainer,
+    data: &Dataset,
+    runs: &[Run],
+    bar: &ProgressBar,
+) -> Result<Vec<Record>> {
     let steps: Vec<AtomicU64> = runs.iter().map(|_| AtomicU64::new(0)).collect();
     let watch = |at: usize, progress: &Progress| {
         let before = steps[at].swap(progress.step, Ordering::Relaxed);
@@ -105,8 +107,9 @@ fn train(pool: Pool, data: &Dataset, runs: &[Run], bar: &ProgressBar) -> Result<
         }
         ControlFlow::Continue(())
     };
-    let records = pool.train_list(data, runs, &watch)?;
-    Ok(records.into_iter().flatten().collect())
+    let list = Listed::new(runs, &watch);
+    trainer.train(data, &list)?;
+    Ok(list.into_records().into_iter().flatten().collect())
 }
 
 fn progress_bar(args: &TrainArgs, steps: u64) -> ProgressBar {
@@ -119,7 +122,7 @@ fn progress_bar(args: &TrainArgs, steps: u64) -> ProgressBar {
     ProgressBar::new(steps).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }
 
-fn describe(study: &Study, run: &Run) -> Result<()> {
+fn describe(study: &Study, run: &Run, trainer: &Trainer) -> Result<()> {
     let compiled = Compiled::new(run)?;
     let epochs = run.steps as f64 * f64::from(run.batch_size.get())
         / f64::from(study.setting.content().split.train);
@@ -144,7 +147,7 @@ fn describe(study: &Study, run: &Run) -> Result<()> {
         run.batch_size,
         run.learning_rate,
         HumanCount(run.steps),
-        device_name(Isa::detect()),
+        trainer.name(),
         compiled.bytes_per_run().div_ceil(1 << 20),
     );
     Ok(())

@@ -4,9 +4,12 @@
 //! every network is timed in many short slices, those of one run, of several at once and
 //! of the multiply–add peak taking turns, and what is told is the fastest of each.
 
+#[cfg(feature = "cuda")]
+mod cohort;
 mod whole_run;
 
 use crate::cli::BenchArgs;
+use crate::device::Choice;
 use crate::runner::{made_up, step_products};
 use crate::{studies, train};
 use anyhow::Result;
@@ -47,7 +50,7 @@ const fn normed(case: Case) -> Case {
 }
 
 /// Sizes like the paper's.
-const CASES: [Case; 14] = [
+const CASES: [Case; 15] = [
     case("1LP_128 B8", "mnist-1lp", 128, 8),
     case("1LP_1024 B8", "mnist-1lp", 1024, 8),
     case("2LP_256 B32", "mnist-2lp", 256, 32),
@@ -60,6 +63,7 @@ const CASES: [Case; 14] = [
     case("WRN_2 B8", "cifar10-wrn", 2, 8),
     case("WRN_2 B64", "cifar10-wrn", 2, 64),
     case("WRN_4 B64", "cifar10-wrn", 4, 64),
+    case("WRN_8 B64", "cifar10-wrn", 8, 64),
     normed(case("WRN_2 B64 BN", "cifar10-wrn", 2, 64)),
     normed(case("WRN_4 B64 BN", "cifar10-wrn", 4, 64)),
 ];
@@ -111,6 +115,12 @@ struct Network {
 
 /// Measures, and prints a table.
 pub fn run(args: &BenchArgs) -> Result<()> {
+    if args.device != Choice::Cpu {
+        #[cfg(feature = "cuda")]
+        return cohort::run(args);
+        #[cfg(not(feature = "cuda"))]
+        return Err(crate::device::without_cuda());
+    }
     let isa = args.instructions.unwrap_or_else(Isa::detect);
     let bench = Bench {
         isa,

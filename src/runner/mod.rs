@@ -11,11 +11,11 @@ mod queue;
 pub use cost::{Machine, made_up, step_products};
 pub use progress::{Display, human_duration};
 
+use crate::device::Trainer;
 use crate::folder::{Folder, Grown};
 use analysis::extension::extended_points;
 use anyhow::Result;
 use engine::data::Dataset;
-use engine::pool::Pool;
 use queue::{Ended, Queue};
 use spec::{Record, Run};
 use std::sync::atomic::AtomicBool;
@@ -34,7 +34,7 @@ pub enum Finish {
 pub fn execute(
     folder: &mut Folder,
     data: &Dataset,
-    pool: Pool,
+    trainer: &Trainer,
     save_every: Duration,
     stop: &AtomicBool,
     display: &Display,
@@ -47,8 +47,15 @@ pub fn execute(
             return Ok(Finish::Complete);
         }
         display.plan(&todo, folder.ledger.records());
-        let queue = Queue::new(&folder.ledger, todo, pool.isa, save_every, stop, display)?;
-        pool.train(data, &queue)?;
+        let queue = Queue::new(
+            &folder.ledger,
+            todo,
+            trainer.name(),
+            save_every,
+            stop,
+            display,
+        )?;
+        trainer.train(data, &queue)?;
         match queue.finish()? {
             Ended::Done => {}
             Ended::Stopped => return Ok(Finish::Interrupted),

@@ -4,7 +4,6 @@ use super::cost::step_products;
 use super::progress::Display;
 use anyhow::Result;
 use engine::checkpoint::Checkpoint;
-use engine::kernels::Isa;
 use engine::pool::Supply;
 use engine::train::Progress;
 use ledger::{Checkpoints, Claims, Ledger, LedgerError, Writer};
@@ -39,7 +38,8 @@ pub struct Queue<'a> {
     /// A run is saved when so much work would be lost.
     save_every: Duration,
     checkpoints: Mutex<Checkpoints>,
-    isa: Isa,
+    /// What the trainer calls itself.
+    device: String,
     stop: &'a AtomicBool,
     display: &'a Display,
 }
@@ -59,7 +59,7 @@ impl<'a> Queue<'a> {
     pub fn new(
         ledger: &Ledger,
         runs: Vec<Run>,
-        isa: Isa,
+        device: String,
         save_every: Duration,
         stop: &'a AtomicBool,
         display: &'a Display,
@@ -76,7 +76,7 @@ impl<'a> Queue<'a> {
                 warned: false,
             }),
             checkpoints: Mutex::new(ledger.checkpoints()),
-            isa,
+            device,
             stop,
             display,
         })
@@ -133,6 +133,12 @@ impl State {
             products += step_products(&run) * run.steps as f64;
             parcel.push(run);
         }
+        let ours = self.claim(parcel, display);
+        self.claimed.extend(ours);
+    }
+
+    /// Claims these runs; those that nobody else has.
+    fn claim(&mut self, mut parcel: Vec<Run>, display: &Display) -> Vec<Run> {
         let ids: Vec<RunId> = parcel.iter().map(Run::id).collect();
         match self.claims.claim(&ids, SystemTime::now()) {
             Ok(ours) => {
@@ -146,8 +152,20 @@ impl State {
             }
             Err(_) => {}
         }
-        self.claimed.extend(parcel);
+        parcel
     }
+}
+
+/// Takes up to `most` runs that can share a cohort with this one, in their order.
+fn take_matching(runs: &mut VecDeque<Run>, run: &Run, most: usize) -> Vec<Run> {
+    let mut taken = Vec::new();
+    for other in std::mem::take(runs) {
+        match taken.len() < most && other.shares_cohort(run) {
+            true => taken.push(other),
+            false => runs.push_back(other),
+        }
+    }
+    taken
 }
 
 impl Supply for Queue<'_> {
@@ -167,6 +185,14 @@ impl Supply for Queue<'_> {
         }
     }
 
+    fn take_alike(&self, run: &Run, most: usize) -> Vec<Run> {
+        let mut state = self.state();
+        let mut alike = take_matching(&mut state.claimed, run, most);
+        let more = take_matching(&mut state.waiting, run, most - alike.len());
+        alike.extend(state.claim(more, self.display));
+        alike
+    }
+
     fn resume(&self, run: &Run) -> Option<Checkpoint> {
         let id = run.id();
         let bytes = match self.checkpoints().load(&id.to_string()) {
@@ -177,7 +203,7 @@ impl Supply for Queue<'_> {
             }
         };
         match Checkpoint::from_bytes(&bytes) {
-            Ok(checkpoint) if checkpoint.continues(id, self.isa) => {
+            Ok(checkpoint) if checkpoint.continues(id, &self.device) => {
                 self.display.resumed();
                 Some(checkpoint)
             }

@@ -5,9 +5,8 @@
 //! safetensors with the progress as JSON in its metadata.
 
 use crate::buffer::Buffer;
-use crate::kernels::Isa;
 use crate::net::Model;
-use crate::train::{Progress, device_name};
+use crate::train::Progress;
 use safetensors::tensor::TensorView;
 use safetensors::{Dtype, SafeTensors};
 use spec::RunId;
@@ -43,9 +42,9 @@ pub enum CheckpointError {
 const FORMAT: &str = "noisescale checkpoint 1";
 
 impl Checkpoint {
-    /// Whether a run on this instruction set may go on from here.
-    pub fn continues(&self, run: RunId, isa: Isa) -> bool {
-        self.run == run && self.device == device_name(isa)
+    /// Whether a run on the device of this name may go on from here.
+    pub fn continues(&self, run: RunId, device: &str) -> bool {
+        self.run == run && self.device == device
     }
 
     /// The checkpoint as a safetensors file.

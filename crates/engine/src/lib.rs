@@ -4,6 +4,8 @@
 pub mod batch;
 pub mod buffer;
 pub mod checkpoint;
+#[cfg(feature = "cuda")]
+pub mod cuda;
 pub mod data;
 pub mod kernels;
 pub mod net;

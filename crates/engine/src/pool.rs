@@ -24,6 +24,10 @@ pub trait Supply: Sync {
     /// The next run to train; `None` ends the thread that asks.
     fn take(&self) -> Option<Run>;
 
+    /// Up to `most` more runs that can share a cohort with this one: of the same network,
+    /// batch size and length.
+    fn take_alike(&self, run: &Run, most: usize) -> Vec<Run>;
+
     /// A saved state of a run, if there is one to go on from.
     fn resume(&self, run: &Run) -> Option<Checkpoint>;
 
@@ -129,14 +133,31 @@ impl Pool {
 pub type Watch<'a> = &'a (dyn Fn(usize, &Progress) -> ControlFlow<()> + Sync);
 
 /// A fixed list of runs, without checkpoints: the simplest supply.
-struct Listed<'a> {
+pub struct Listed<'a> {
     runs: &'a [Run],
     next: AtomicUsize,
     records: Mutex<Vec<Option<Record>>>,
     watch: Watch<'a>,
 }
 
-impl Listed<'_> {
+impl<'a> Listed<'a> {
+    /// These runs, in this order.
+    pub fn new(runs: &'a [Run], watch: Watch<'a>) -> Self {
+        Self {
+            runs,
+            next: AtomicUsize::new(0),
+            records: Mutex::new(vec![None; runs.len()]),
+            watch,
+        }
+    }
+
+    /// Their records; a run that was stopped has none.
+    pub fn into_records(self) -> Vec<Option<Record>> {
+        self.records
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn position(&self, run: &Run) -> Option<usize> {
         self.runs.iter().position(|listed| listed == run)
     }
@@ -147,6 +168,27 @@ impl Supply for Listed<'_> {
         self.runs
             .get(self.next.fetch_add(1, Ordering::Relaxed))
             .cloned()
+    }
+
+    fn take_alike(&self, run: &Run, most: usize) -> Vec<Run> {
+        let mut alike = Vec::new();
+        while alike.len() < most {
+            let next = self.next.load(Ordering::Relaxed);
+            match self.runs.get(next) {
+                // Another thread may have been quicker.
+                Some(found) if found.shares_cohort(run) => {
+                    let ours = self.next.compare_exchange(
+                        next,
+                        next + 1,
+                        Ordering::Relaxed,
+                        Ordering::Relaxed,
+                    );
+                    alike.extend(ours.is_ok().then(|| found.clone()));
+                }
+                _ => break,
+            }
+        }
+        alike
     }
 
     fn resume(&self, _: &Run) -> Option<Checkpoint> {
@@ -179,17 +221,8 @@ impl Pool {
         runs: &[Run],
         watch: Watch<'_>,
     ) -> Result<Vec<Option<Record>>, TrainError> {
-        let records = Mutex::new(vec![None; runs.len()]);
-        let list = Listed {
-            runs,
-            next: AtomicUsize::new(0),
-            records,
-            watch,
-        };
+        let list = Listed::new(runs, watch);
         self.train(data, &list)?;
-        Ok(list
-            .records
-            .into_inner()
-            .unwrap_or_else(PoisonError::into_inner))
+        Ok(list.into_records())
     }
 }

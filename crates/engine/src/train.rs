@@ -217,7 +217,7 @@ impl<'a> Training<'a> {
     /// Goes on from a saved state of this run. One that does not fit, because
     /// another release laid the network out otherwise, is left aside.
     pub fn restore(&mut self, saved: Checkpoint) {
-        let fits = saved.continues(self.run.id(), self.isa)
+        let fits = saved.continues(self.run.id(), &device_name(self.isa))
             && saved.model.weights.len() == self.model.weights.len()
             && saved.velocity.len() == self.velocity.len()
             && saved.model.statistics.len() == self.model.statistics.len();
@@ -316,7 +316,7 @@ impl<'a> Training<'a> {
 
     /// Evaluates, and judges whether the run ends here.
     fn look(&mut self) -> Option<Outcome> {
-        let (step, total) = (self.progress.step, self.run.steps);
+        let step = self.progress.step;
         let weights = self.model.weights.get();
         let finite = weights
             .iter()
@@ -337,20 +337,7 @@ impl<'a> Training<'a> {
         };
         self.progress.curve.push(point);
         (self.progress.loss_sum, self.progress.loss_count) = (0.0, 0);
-        let rule = self.run.setting.evaluation;
-        if rule.stalls(step, total, test_accuracy) {
-            return Some(Outcome::Stalled {
-                step,
-                test_accuracy,
-            });
-        }
-        (step == total).then_some(match rule.trained(test_accuracy) {
-            true => Outcome::Trained { test_accuracy },
-            false => Outcome::Stalled {
-                step,
-                test_accuracy,
-            },
-        })
+        judge(self.run, step, test_accuracy)
     }
 
     /// Share of examples classified right.
@@ -382,6 +369,22 @@ impl<'a> Training<'a> {
             device,
         )
     }
+}
+
+/// Whether a run ends at an evaluation, and how.
+pub(crate) fn judge(run: &Run, step: u64, test_accuracy: f64) -> Option<Outcome> {
+    let rule = run.setting.evaluation;
+    let stalled = Outcome::Stalled {
+        step,
+        test_accuracy,
+    };
+    if rule.stalls(step, run.steps, test_accuracy) {
+        return Some(stalled);
+    }
+    (step == run.steps).then_some(match rule.trained(test_accuracy) {
+        true => Outcome::Trained { test_accuracy },
+        false => stalled,
+    })
 }
 
 /// What records call this device.

@@ -101,6 +101,14 @@ pub struct RunId([u8; 16]);
 const RESULT_VERSION: u32 = 2;
 
 impl Run {
+    /// Whether a device can train both together: they differ in seed and ε alone.
+    pub fn shares_cohort(&self, other: &Self) -> bool {
+        self.width == other.width
+            && self.batch_size == other.batch_size
+            && self.steps == other.steps
+            && self.setting == other.setting
+    }
+
     /// The run's id: SHA-256 over its canonical JSON, cut to 16 bytes. The user's
     /// own data enter by their content: where they lie does not matter.
     pub fn id(&self) -> RunId {

@@ -18,6 +18,7 @@ mod workspace;
 
 pub use learner::{Descent, Learner};
 pub use plane::Plane;
+pub(crate) use program::{Draft, DraftStep};
 pub use program::{Program, Statistic};
 pub use weights::{Place, Weights};
 pub use workspace::{Mode, Model, Use, Workspace};

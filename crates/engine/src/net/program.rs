@@ -59,9 +59,7 @@ pub struct Statistic {
 impl Program {
     /// Compiles a network for batches of up to `batch` examples.
     pub fn compile(network: &Network, scheme: Scheme, batch: usize) -> Self {
-        let mut draft = Draft::new(network.input);
-        let end = draft.chain(&network.layers, 0);
-        debug_assert_eq!(end, draft.shapes.len() - 1);
+        let draft = Draft::of(network);
         let weights = Weights::layout(network);
         let places: HashMap<&str, &Place> = weights
             .places()
@@ -164,22 +162,33 @@ impl Program {
 }
 
 /// A step before addresses are known.
-struct DraftStep {
+pub(crate) struct DraftStep {
     /// `None` is a sum.
-    layer: Option<Layer>,
-    relu: bool,
-    inputs: Vec<usize>,
-    output: usize,
+    pub layer: Option<Layer>,
+    /// Whether an activation follows that the layer applies itself.
+    pub relu: bool,
+    /// Planes it reads.
+    pub inputs: Vec<usize>,
+    /// Plane it writes.
+    pub output: usize,
 }
 
 /// Walks the layers, numbers the planes and notes what border each needs.
-struct Draft {
-    shapes: Vec<Shape>,
+pub(crate) struct Draft {
+    pub shapes: Vec<Shape>,
     borders: Vec<usize>,
-    steps: Vec<DraftStep>,
+    pub steps: Vec<DraftStep>,
 }
 
 impl Draft {
+    /// The steps of a network, in order; the last one writes the logits.
+    pub fn of(network: &Network) -> Self {
+        let mut draft = Self::new(network.input);
+        let end = draft.chain(&network.layers, 0);
+        debug_assert_eq!(end, draft.shapes.len() - 1);
+        draft
+    }
+
     fn new(input: Shape) -> Self {
         Self {
             shapes: vec![input],

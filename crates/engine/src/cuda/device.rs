@@ -1,0 +1,210 @@
+//! A GPU that kernels can be launched on.
+
+use super::compiler::{Architecture, Compiler};
+use super::error::CudaError;
+use super::launch::{Kernel, Launch};
+use cudarc::driver::{CudaContext, CudaFunction, CudaGraph, CudaStream, result, sys};
+use cudarc::nvrtc::Ptx;
+use sha2::{Digest, Sha256};
+use std::collections::{BTreeSet, HashMap};
+use std::ffi::c_void;
+use std::fs;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Oldest compute capability with TF32 products and asynchronous copies.
+const OLDEST: Architecture = (8, 0);
+/// Shared memory that every kernel may have without asking.
+const USUAL_SHARED: usize = 48 * 1024;
+
+/// An open GPU.
+pub struct Device {
+    context: Arc<CudaContext>,
+    name: String,
+    architecture: Architecture,
+    compiler: Compiler,
+    cache: Option<PathBuf>,
+    functions: Mutex<HashMap<Kernel, CudaFunction>>,
+}
+
+/// How many GPUs the driver sees; 0 without one.
+pub fn count() -> usize {
+    // SAFETY: asks only whether the driver's library can be loaded.
+    if !unsafe { sys::is_culib_present() } || result::init().is_err() {
+        return 0;
+    }
+    CudaContext::device_count().map_or(0, |count| count.max(0) as usize)
+}
+
+impl Device {
+    /// Opens a GPU. `cache` is a folder for compiled kernels.
+    pub fn open(ordinal: usize, cache: Option<PathBuf>) -> Result<Self, CudaError> {
+        // SAFETY: asks only whether the driver's library can be loaded.
+        if !unsafe { sys::is_culib_present() } {
+            return Err(CudaError::NoDriver);
+        }
+        let count = count();
+        if ordinal >= count {
+            return Err(CudaError::NoDevice { ordinal, count });
+        }
+        let context = CudaContext::new(ordinal)?;
+        // SAFETY: every buffer is used on one stream only, so there is nothing to track.
+        unsafe { context.disable_event_tracking() };
+        context.set_blocking_synchronize()?;
+        let name = context.name()?;
+        let architecture = context.compute_capability()?;
+        if architecture < OLDEST {
+            let (major, minor) = architecture;
+            return Err(CudaError::TooOld { name, major, minor });
+        }
+        Ok(Self {
+            context,
+            name,
+            architecture,
+            compiler: Compiler::find()?,
+            cache,
+            functions: Mutex::default(),
+        })
+    }
+
+    /// What the GPU is called.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Bytes of memory that are free now.
+    pub fn free_bytes(&self) -> Result<usize, CudaError> {
+        Ok(self.context.mem_get_info()?.0)
+    }
+
+    /// A stream of its own.
+    pub fn stream(&self) -> Result<Arc<CudaStream>, CudaError> {
+        Ok(self.context.new_stream()?)
+    }
+
+    /// Compiles what these launches need, several at a time.
+    pub fn prepare<'l>(&self, launches: impl Iterator<Item = &'l Launch>) -> Result<(), CudaError> {
+        let needed: BTreeSet<Kernel> = {
+            let known = self
+                .functions
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            let kernels = launches.map(|launch| &launch.kernel);
+            kernels
+                .filter(|kernel| !known.contains_key(kernel))
+                .cloned()
+                .collect()
+        };
+        let shared = |kernel: &Kernel| self.load(kernel);
+        let todo = Mutex::new(needed.into_iter());
+        let next = || todo.lock().unwrap_or_else(PoisonError::into_inner).next();
+        let work = || std::iter::from_fn(next).try_for_each(|kernel| shared(&kernel).map(|_| ()));
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+            threads
+                .into_iter()
+                .try_for_each(|thread| match thread.join() {
+                    Ok(result) => result,
+                    Err(panic) => std::panic::resume_unwind(panic),
+                })
+        })
+    }
+
+    fn load(&self, kernel: &Kernel) -> Result<CudaFunction, CudaError> {
+        let known = |this: &Self| {
+            let functions = this
+                .functions
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            functions.get(kernel).cloned()
+        };
+        if let Some(function) = known(self) {
+            return Ok(function);
+        }
+        let code = self.machine_code(kernel)?;
+        let module = self.context.load_module(Ptx::from_binary(code))?;
+        let function = module.load_function(kernel.function)?;
+        let mut functions = self
+            .functions
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        functions.insert(kernel.clone(), function.clone());
+        Ok(function)
+    }
+
+    /// From the cache, or compiled and put there. A cache that cannot be used is no harm.
+    fn machine_code(&self, kernel: &Kernel) -> Result<Vec<u8>, CudaError> {
+        let mut hash = Sha256::new();
+        hash.update(kernel.source.text());
+        let about = (&kernel.defines, self.architecture, self.compiler.version());
+        hash.update(format!("{about:?}"));
+        let digest = hash.finalize();
+        let name: String = digest
+            .iter()
+            .take(16)
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        let file = self
+            .cache
+            .as_ref()
+            .map(|folder| folder.join(name).with_extension("cubin"));
+        if let Some(code) = file.as_ref().and_then(|file| fs::read(file).ok()) {
+            return Ok(code);
+        }
+        let code = self.compiler.compile(kernel, self.architecture)?;
+        if let (Some(file), Some(folder)) = (file, &self.cache) {
+            let own = file.with_extension(format!(
+                "{}-{:?}",
+                std::process::id(),
+                std::thread::current().id()
+            ));
+            let written = fs::create_dir_all(folder).and_then(|()| fs::write(&own, &code));
+            let _ = written.and_then(|()| fs::rename(&own, &file));
+        }
+        Ok(code)
+    }
+
+    /// Launches kernels one after the other.
+    pub fn launch(&self, stream: &CudaStream, launches: &[Launch]) -> Result<(), CudaError> {
+        self.context.bind_to_thread()?;
+        for launch in launches {
+            let function = self.load(&launch.kernel)?;
+            if launch.shared > USUAL_SHARED {
+                use sys::CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES as MOST;
+                function.set_attribute(MOST, launch.shared as i32)?;
+            }
+            let mut args = launch.args.clone();
+            let [x, y, z] = launch.grid.map(|blocks| blocks as u32);
+            // SAFETY: the kernel takes one struct by value, which `args` holds; the addresses in
+            // it were given out for the sizes that the launch was made for.
+            unsafe {
+                result::launch_kernel(
+                    function.cu_function(),
+                    (x, y, z),
+                    (launch.threads as u32, 1, 1),
+                    launch.shared as u32,
+                    stream.cu_stream(),
+                    &mut [args.as_mut_ptr().cast::<c_void>()],
+                )?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Captures launches, repeated, as one graph.
+    pub fn graph(
+        &self,
+        stream: &Arc<CudaStream>,
+        launches: &[Launch],
+        times: usize,
+    ) -> Result<Option<CudaGraph>, CudaError> {
+        use sys::CUstreamCaptureMode_enum::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL as MODE;
+        self.prepare(launches.iter())?;
+        stream.begin_capture(MODE)?;
+        let launched = (0..times).try_for_each(|_| self.launch(stream, launches));
+        let graph = stream.end_capture(sys::CUgraphInstantiate_flags(0))?;
+        launched?;
+        Ok(graph)
+    }
+}

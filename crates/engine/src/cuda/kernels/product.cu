@@ -1,0 +1,391 @@
+// The product behind every dense layer and convolution, forward and backward:
+//
+//     C[m,n] = Σ_k A[m,k]·B[k,n]     for every replica (blockIdx.z)
+//
+// An element lies at the sum of two table entries, A[m,k] at a.x[m] + a.k[k] and B[k,n] at
+// b.x[n] + b.k[k]. With tables a convolution is a product without an im2col copy: the planes
+// have borders of zeros, so no address leaves them. Along its inner direction an operand is
+// contiguous by fours (VECTOR 4) or not at all (VECTOR 1).
+//
+// Compiled once per variant, from these macros:
+//   TILE_M TILE_N TILE_K  what a block computes at a time
+//   WARPS_M WARPS_N       how its warps share the tile
+//   STAGES                tiles in flight from memory
+//   A_INNER B_INNER       0: contiguous along k, 1: contiguous along m or n
+//   A_VECTOR B_VECTOR     floats per copy, 4 or 1
+//   EPILOGUE              what becomes of a sum, see below
+//   C_INNER               0: C is contiguous along m, 1: along n
+//   TERMS                 1: TF32, 3: each factor as two TF32 numbers, about float32
+
+#define K_INNER 0
+#define X_INNER 1
+
+#define FORWARD 0  // z = s·(sum + bias), with what follows it
+#define DATA 1     // gradient of the layer's input
+#define DESCEND 2  // gradient of the weights, and the step along it
+#define PARTIAL 3  // part of a weight gradient, summed later
+
+#define THREADS (32 * WARPS_M * WARPS_N)
+#define WARP_M (TILE_M / WARPS_M)
+#define WARP_N (TILE_N / WARPS_N)
+#define M_FRAGMENTS (WARP_M / 16)
+#define N_FRAGMENTS (WARP_N / 8)
+
+struct Operand {
+    const float* values;
+    i64 replica;
+    const int* x;
+    const int* k;
+};
+
+struct Product {
+    Operand a, b;
+    float* c;
+    i64 c_replica;
+    const int* c_m;
+    const int* c_n;
+    // FORWARD: b by output, added values, and a second output max(0, c). DATA: the layer's
+    // input, if it is an activation's output.
+    const float* bias;
+    i64 bias_replica;
+    const float* other;
+    i64 other_replica;
+    const int* other_x;
+    float* active;
+    i64 active_replica;
+    const int* active_x;
+    // DESCEND, laid out as C.
+    float* velocity;
+    const Replica* replicas;
+    // PARTIAL: floats from one part to the next.
+    i64 part;
+    int m, n, k;
+    int parts, k_per_part;
+    // DESCEND, PARTIAL: where Σ_k B[k,n] goes in C, the bias gradient; negative if nowhere.
+    int bias_row;
+    float scale;
+    u32 relu;
+    u32 add;
+    Descent descent;
+};
+
+// Moves tiles of one operand into shared memory. Strides are such that the fragments of a warp
+// fall into different banks.
+template <int X, int INNER, int VECTOR>
+struct Mover {
+    static constexpr int STRIDE = INNER == K_INNER ? TILE_K + 4 : (X == 8 ? 8 : X + 8);
+    static constexpr int FLOATS = INNER == K_INNER ? X * STRIDE : TILE_K * STRIDE;
+    static constexpr int CHUNKS = (INNER == K_INNER ? TILE_K : X) / VECTOR;
+    static constexpr int OUTER = INNER == K_INNER ? X : TILE_K;
+    static constexpr int ROWS = THREADS / CHUNKS > 0 ? THREADS / CHUNKS : 1;
+    static constexpr int PASSES = (OUTER + ROWS - 1) / ROWS;
+    static_assert(THREADS % CHUNKS == 0, "a thread keeps its place along the inner direction");
+
+    const float* values;
+    const int* k_table;
+    int inner, outer;
+    int x[INNER == K_INNER ? PASSES : 1];  // negative: outside
+
+    __device__ __forceinline__ void start(const Operand& from, int replica, int first, int count) {
+        values = from.values + replica * from.replica;
+        k_table = from.k;
+        inner = threadIdx.x % CHUNKS * VECTOR;
+        outer = threadIdx.x / CHUNKS;
+        if (INNER == K_INNER) {
+#pragma unroll
+            for (int pass = 0; pass < PASSES; ++pass) {
+                int at = first + outer + pass * ROWS;
+                x[pass] = at < count && outer + pass * ROWS < X ? __ldg(from.x + at) : -1;
+            }
+        } else {
+            x[0] = first + inner < count ? __ldg(from.x + first + inner) : -1;
+        }
+    }
+
+    // Copies what lies in [first, end) of k; what lies outside becomes 0.
+    __device__ __forceinline__ void issue(float* tile, int first, int end) const {
+        if (INNER == K_INNER) {
+            bool inside = first + inner < end;
+            int k = inside ? __ldg(k_table + first + inner) : 0;
+#pragma unroll
+            for (int pass = 0; pass < PASSES; ++pass) {
+                int row = outer + pass * ROWS;
+                if (PASSES * ROWS == X || row < X) {
+                    bool valid = inside && x[pass] >= 0;
+                    copy(tile + row * STRIDE + inner, valid ? values + x[pass] + k : values, valid);
+                }
+            }
+        } else {
+#pragma unroll
+            for (int pass = 0; pass < PASSES; ++pass) {
+                int row = outer + pass * ROWS;
+                if (PASSES * ROWS == TILE_K || row < TILE_K) {
+                    bool valid = first + row < end && x[0] >= 0;
+                    int k = valid ? __ldg(k_table + first + row) : 0;
+                    copy(tile + row * STRIDE + inner, valid ? values + x[0] + k : values, valid);
+                }
+            }
+        }
+    }
+
+    __device__ __forceinline__ static void copy(float* to, const float* from, bool valid) {
+        u32 address = (u32)__cvta_generic_to_shared(to);
+        int bytes = valid ? 4 * VECTOR : 0;
+        if (VECTOR == 4) {
+            asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address), "l"(from),
+                         "r"(bytes));
+        } else {
+            asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(address), "l"(from),
+                         "r"(bytes));
+        }
+    }
+
+    __device__ __forceinline__ static float read(const float* tile, int at, int k) {
+        return INNER == K_INNER ? tile[at * STRIDE + k] : tile[k * STRIDE + at];
+    }
+};
+
+typedef Mover<TILE_M, A_INNER, A_VECTOR> MoverA;
+typedef Mover<TILE_N, B_INNER, B_VECTOR> MoverB;
+
+__device__ __forceinline__ u32 tf32(float x) {
+    u32 bits;
+    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(x));
+    return bits;
+}
+
+// A factor as TERMS > 1 ? two numbers : one. The second is what rounding took from the first.
+struct Factor {
+    u32 high;
+#if TERMS > 1
+    u32 low;
+#endif
+};
+
+__device__ __forceinline__ Factor factor(float x) {
+    Factor f;
+    f.high = tf32(x);
+#if TERMS > 1
+    f.low = tf32(x - __uint_as_float(f.high));
+#endif
+    return f;
+}
+
+__device__ __forceinline__ void multiply(float (&c)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0,
+                                         u32 b1) {
+    asm volatile(
+        "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 "
+        "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+}
+
+__device__ __forceinline__ void multiply_tile(float (&c)[M_FRAGMENTS][N_FRAGMENTS][4],
+                                              const float* a, const float* b, int warp_m,
+                                              int warp_n) {
+    int group = threadIdx.x % 32 / 4, lane = threadIdx.x % 4;
+#pragma unroll
+    for (int k = 0; k < TILE_K; k += 8) {
+        Factor fa[M_FRAGMENTS][4], fb[N_FRAGMENTS][2];
+#pragma unroll
+        for (int i = 0; i < M_FRAGMENTS; ++i) {
+#pragma unroll
+            for (int part = 0; part < 4; ++part) {
+                int row = warp_m + 16 * i + group + part % 2 * 8;
+                fa[i][part] = factor(MoverA::read(a, row, k + lane + part / 2 * 4));
+            }
+        }
+#pragma unroll
+        for (int j = 0; j < N_FRAGMENTS; ++j) {
+#pragma unroll
+            for (int part = 0; part < 2; ++part) {
+                fb[j][part] = factor(MoverB::read(b, warp_n + 8 * j + group, k + lane + part * 4));
+            }
+        }
+#pragma unroll
+        for (int i = 0; i < M_FRAGMENTS; ++i) {
+#pragma unroll
+            for (int j = 0; j < N_FRAGMENTS; ++j) {
+#if TERMS > 1
+                multiply(c[i][j], fa[i][0].low, fa[i][1].low, fa[i][2].low, fa[i][3].low,
+                         fb[j][0].high, fb[j][1].high);
+                multiply(c[i][j], fa[i][0].high, fa[i][1].high, fa[i][2].high, fa[i][3].high,
+                         fb[j][0].low, fb[j][1].low);
+#endif
+                multiply(c[i][j], fa[i][0].high, fa[i][1].high, fa[i][2].high, fa[i][3].high,
+                         fb[j][0].high, fb[j][1].high);
+            }
+        }
+    }
+}
+
+// Where the results of one block go.
+struct Sink {
+    const Product& p;
+    int replica;
+    float* c;
+    float learning_rate;
+
+    __device__ __forceinline__ int at(int m, int n) const {
+        return (p.c_m ? __ldg(p.c_m + m) : m) + (p.c_n ? __ldg(p.c_n + n) : n);
+    }
+
+    __device__ __forceinline__ int along(const int* table, int m, int n) const {
+        return C_INNER == 1 ? __ldg(table + m) + n : __ldg(table + n) + m;
+    }
+
+    __device__ __forceinline__ void put(int m, int n, float sum) const {
+        int to = at(m, n);
+        float value = p.scale * sum;
+        if (EPILOGUE == FORWARD) {
+            if (p.bias) value += p.scale * p.bias[replica * p.bias_replica + (C_INNER ? n : m)];
+            if (p.other) value += p.other[replica * p.other_replica + along(p.other_x, m, n)];
+            if (p.relu) value = relu(value);
+            c[to] = value;
+            if (p.active) {
+                p.active[replica * p.active_replica + along(p.active_x, m, n)] = relu(value);
+            }
+        } else if (EPILOGUE == DATA) {
+            if (p.other) {
+                int from = p.other_x ? along(p.other_x, m, n) : to;
+                value = pass_relu(value, p.other[replica * p.other_replica + from]);
+            }
+            c[to] = p.add ? c[to] + value : value;
+        } else if (EPILOGUE == PARTIAL) {
+            c[to] = sum;
+        } else {
+            float* velocity = p.velocity + replica * p.c_replica;
+            descend(c[to], velocity[to], value, learning_rate, p.descent);
+        }
+    }
+
+    // Two neighbours along n of a C that is contiguous there.
+    __device__ __forceinline__ void put_pair(int m, int n, float first, float second) const {
+        int to = __ldg(p.c_m + m) + n;
+        float2* out = reinterpret_cast<float2*>(c + to);
+        float2 value = make_float2(p.scale * first, p.scale * second);
+        if (EPILOGUE == FORWARD) {
+            if (p.bias) {
+                float2 b = *reinterpret_cast<const float2*>(p.bias + replica * p.bias_replica + n);
+                value.x += p.scale * b.x;
+                value.y += p.scale * b.y;
+            }
+            if (p.other) {
+                int from = __ldg(p.other_x + m) + n;
+                float2 o = *reinterpret_cast<const float2*>(p.other + replica * p.other_replica + from);
+                value.x += o.x;
+                value.y += o.y;
+            }
+            if (p.relu) value = make_float2(relu(value.x), relu(value.y));
+            *out = value;
+            if (p.active) {
+                int also = __ldg(p.active_x + m) + n;
+                *reinterpret_cast<float2*>(p.active + replica * p.active_replica + also) =
+                    make_float2(relu(value.x), relu(value.y));
+            }
+        } else if (EPILOGUE == DATA) {
+            if (p.other) {
+                int from = p.other_x ? __ldg(p.other_x + m) + n : to;
+                float2 y = *reinterpret_cast<const float2*>(p.other + replica * p.other_replica + from);
+                value = make_float2(pass_relu(value.x, y.x), pass_relu(value.y, y.y));
+            }
+            if (p.add) {
+                float2 old = *out;
+                value.x += old.x;
+                value.y += old.y;
+            }
+            *out = value;
+        } else if (EPILOGUE == PARTIAL) {
+            *out = make_float2(first, second);
+        } else {
+            float2* v = reinterpret_cast<float2*>(p.velocity + replica * p.c_replica + to);
+            float2 weight = *out, velocity = *v;
+            descend(weight.x, velocity.x, value.x, learning_rate, p.descent);
+            descend(weight.y, velocity.y, value.y, learning_rate, p.descent);
+            *v = velocity;
+            *out = weight;
+        }
+    }
+};
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+product(const __grid_constant__ Product p) {
+    const int replica = blockIdx.z;
+    if (!p.replicas[replica].active) return;
+    extern __shared__ __align__(16) float shared[];
+    float* tiles_a = shared;
+    float* tiles_b = shared + STAGES * MoverA::FLOATS;
+
+    const int first_m = blockIdx.x * TILE_M;
+    const int part = blockIdx.y % p.parts, first_n = blockIdx.y / p.parts * TILE_N;
+    const int first_k = part * p.k_per_part, end_k = min(p.k, first_k + p.k_per_part);
+    const int tiles = end_k > first_k ? (end_k - first_k + TILE_K - 1) / TILE_K : 0;
+
+    MoverA a;
+    MoverB b;
+    a.start(p.a, replica, first_m, p.m);
+    b.start(p.b, replica, first_n, p.n);
+    auto issue = [&](int tile) {
+        if (tile < tiles) {
+            int slot = tile % STAGES, k = first_k + tile * TILE_K;
+            a.issue(tiles_a + slot * MoverA::FLOATS, k, end_k);
+            b.issue(tiles_b + slot * MoverB::FLOATS, k, end_k);
+        }
+        asm volatile("cp.async.commit_group;");
+    };
+#pragma unroll
+    for (int tile = 0; tile < STAGES - 1; ++tile) issue(tile);
+
+    const int warp = threadIdx.x / 32;
+    const int warp_m = warp / WARPS_N * WARP_M, warp_n = warp % WARPS_N * WARP_N;
+    float c[M_FRAGMENTS][N_FRAGMENTS][4] = {};
+    const bool sums_bias =
+        (EPILOGUE == DESCEND || EPILOGUE == PARTIAL) && p.bias_row >= 0 && blockIdx.x == 0;
+    float bias_sum = 0.f;
+    for (int tile = 0; tile < tiles; ++tile) {
+        asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2));
+        __syncthreads();
+        issue(tile + STAGES - 1);
+        const float* tile_a = tiles_a + tile % STAGES * MoverA::FLOATS;
+        const float* tile_b = tiles_b + tile % STAGES * MoverB::FLOATS;
+        multiply_tile(c, tile_a, tile_b, warp_m, warp_n);
+        if (sums_bias && threadIdx.x < TILE_N) {
+#pragma unroll 8
+            for (int k = 0; k < TILE_K; ++k) bias_sum += MoverB::read(tile_b, threadIdx.x, k);
+        }
+    }
+
+    float* out = p.c + replica * p.c_replica + (EPILOGUE == PARTIAL ? part * p.part : 0);
+    Sink sink{p, replica, out, p.replicas[replica].learning_rate};
+    const int group = threadIdx.x % 32 / 4, lane = threadIdx.x % 4;
+#pragma unroll
+    for (int i = 0; i < M_FRAGMENTS; ++i) {
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+            int m = first_m + warp_m + 16 * i + group + 8 * half;
+            if (m >= p.m) continue;
+#pragma unroll
+            for (int j = 0; j < N_FRAGMENTS; ++j) {
+                int n = first_n + warp_n + 8 * j + 2 * lane;
+                float first = c[i][j][2 * half], second = c[i][j][2 * half + 1];
+                if (C_INNER == 1) {
+                    // n is even and so is the count: a pair is inside or outside.
+                    if (n < p.n) sink.put_pair(m, n, first, second);
+                } else {
+                    if (n < p.n) sink.put(m, n, first);
+                    if (n + 1 < p.n) sink.put(m, n + 1, second);
+                }
+            }
+        }
+    }
+    int n = first_n + threadIdx.x;
+    if (sums_bias && threadIdx.x < TILE_N && n < p.n) {
+        int to = p.bias_row + n;
+        if (EPILOGUE == PARTIAL) {
+            out[to] = bias_sum;
+        } else {
+            float* velocity = p.velocity + replica * p.c_replica;
+            descend(out[to], velocity[to], p.scale * bias_sum, sink.learning_rate, p.descent);
+        }
+    }
+}

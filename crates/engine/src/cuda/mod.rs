@@ -1,0 +1,30 @@
+//! Training on NVIDIA GPUs: a whole cohort at once.
+//!
+//! Small networks starve a GPU, and a study trains the same network with many seeds and
+//! learning rates. So every kernel has a leading replica axis, and a step of all runs is one
+//! captured graph: draw the batches, forward, loss, backward with the update. Random streams
+//! are the host's, so a run sees the same weights, batches and masks on every device.
+//!
+//! The kernels are the `.cu` files beside this one, compiled when they are first needed by NVRTC and
+//! kept. Only the driver and NVRTC are loaded, when the program runs: none is needed to build it.
+
+mod affine;
+mod args;
+mod blueprint;
+mod cohort;
+mod compiler;
+mod device;
+mod emit;
+mod error;
+mod launch;
+mod plane;
+mod product;
+#[cfg(test)]
+mod tests;
+mod trainer;
+
+pub use cohort::{Cohort, CohortPlan, DeviceData, device_name};
+pub use device::{Device, count};
+pub use error::CudaError;
+pub use product::Precision;
+pub use trainer::Gpus;

@@ -1,0 +1,178 @@
+//! What can be tested of the GPU without one: launches are made, and kernels compile.
+
+use super::*;
+use crate::cuda::args::{ExamplesArgs, Replica};
+use crate::cuda::blueprint::{Blueprint, Op};
+use crate::cuda::compiler::Compiler;
+use crate::cuda::emit::{Common, Part, Setup};
+use crate::cuda::launch::{Kernel, Launch, Memory, Tables};
+use crate::cuda::product::array;
+use spec::family::{Family, Pool, Variant};
+use spec::{
+    Momentum, Network, Optimizer, Regularizers, Scheme, Shape, UpdateRule, WeightScale, Width,
+};
+use std::collections::BTreeSet;
+
+const MNIST: Shape = Shape {
+    height: 28,
+    width: 28,
+    channels: 1,
+};
+const CIFAR: Shape = Shape {
+    height: 32,
+    width: 32,
+    channels: 3,
+};
+
+fn network(family: &Family, width: u32, batch_norm: bool, input: Shape) -> Network {
+    let variant = Variant {
+        batch_norm,
+        dropout: 0.3,
+    };
+    let width = Width::new(width).unwrap();
+    family.network(width, variant, input, 10).unwrap()
+}
+
+fn blueprint(network: &Network) -> Blueprint {
+    Blueprint::new(network, Scheme::Ntk, WeightScale::new(2.0).unwrap())
+}
+
+/// The launches of a step and an evaluation.
+fn launches(print: &Blueprint, replicas: usize, batch: usize, precision: Precision) -> Vec<Launch> {
+    let (mut memory, mut tables) = (Memory::at(0), Tables::at(0));
+    let stride = print.weights.len().next_multiple_of(4);
+    let common = Common {
+        replicas: memory.take(replicas * size_of::<Replica>() / 4),
+        weights: array(memory.take(stride * replicas), stride),
+        velocity: memory.take(stride * replicas),
+        statistics: array(memory.take(10_000), 100),
+    };
+    let setup = Setup {
+        print,
+        replicas,
+        precision,
+        optimizer: Optimizer {
+            rule: UpdateRule::Nesterov,
+            momentum: Momentum::new(0.9).unwrap(),
+        },
+        regularizers: Regularizers::default(),
+        common,
+    };
+    let part = Part {
+        args: ExamplesArgs::default(),
+        examples: 1000,
+    };
+    let mut all = emit::training_step(setup, part, batch, &mut memory, &mut tables);
+    all.extend(emit::evaluation(
+        setup,
+        [part; 2],
+        512,
+        &mut memory,
+        &mut tables,
+    ));
+    all
+}
+
+fn families() -> Vec<(Family, Shape, Vec<u32>)> {
+    let mlp = Family::Mlp { hidden: vec![1, 1] };
+    vec![
+        (mlp, MNIST, vec![10, 128, 1024]),
+        (Family::Cnn { pool: Pool::Max }, MNIST, vec![2, 4, 12]),
+        (
+            Family::Cnn {
+                pool: Pool::Average,
+            },
+            CIFAR,
+            vec![1, 4],
+        ),
+        (Family::Wrn { blocks: 2 }, CIFAR, vec![1, 2, 4, 8]),
+    ]
+}
+
+fn every_kernel() -> BTreeSet<Kernel> {
+    let mut kernels = BTreeSet::new();
+    for (family, input, widths) in families() {
+        for width in widths {
+            for (batch_norm, batch, replicas) in [(false, 8, 100), (true, 64, 20), (false, 20, 1)] {
+                let print = blueprint(&network(&family, width, batch_norm, input));
+                for precision in [Precision::Tf32, Precision::Fp32] {
+                    let all = launches(&print, replicas, batch, precision);
+                    kernels.extend(all.into_iter().map(|launch| launch.kernel));
+                }
+            }
+        }
+    }
+    kernels.insert(Kernel::plain(launch::Source::Weights, "initial_weights"));
+    kernels
+}
+
+#[test]
+fn a_residual_chain_has_one_gradient() {
+    let print = blueprint(&network(&Family::Wrn { blocks: 2 }, 2, false, CIFAR));
+    let sums: Vec<_> = (print.nodes.iter())
+        .filter(|node| matches!(&node.op, Op::Affine(affine) if affine.added.is_some()))
+        .collect();
+    assert_eq!(sums.len(), 6);
+    // The second block of a group adds to the gradient of the first one's sum.
+    for pair in sums.chunks(2) {
+        assert_eq!(
+            print.gradient[pair[0].output],
+            print.gradient[pair[1].output]
+        );
+    }
+    assert_ne!(
+        print.gradient[sums[1].output],
+        print.gradient[sums[2].output]
+    );
+    assert!(!print.nodes.iter().any(|node| matches!(node.op, Op::Add)));
+}
+
+#[test]
+fn every_weight_has_its_place_once() {
+    for (family, input, widths) in families() {
+        let network = network(&family, widths[0], true, input);
+        let print = blueprint(&network);
+        let mut found = BTreeSet::new();
+        for (parameter, index) in print.weights.parameter.iter().zip(&print.weights.index) {
+            if *parameter != u32::MAX {
+                assert!(found.insert((*parameter, *index)));
+            }
+        }
+        let expected = network.parameters().into_iter().enumerate();
+        let expected: BTreeSet<_> = expected
+            .flat_map(|(p, parameter)| (0..parameter.size()).map(move |i| (p as u32, i as u32)))
+            .collect();
+        assert!(found == expected);
+    }
+}
+
+/// Compiles every variant that the families need, for the oldest GPU and for Hopper.
+#[test]
+fn kernels_compile() {
+    let compiler = match Compiler::find() {
+        Ok(compiler) => compiler,
+        Err(reason) => {
+            eprintln!("skipped: {reason}");
+            return;
+        }
+    };
+    let kernels = every_kernel();
+    // A file without variants is compiled whole, whichever of its functions is asked for.
+    let mut seen = BTreeSet::new();
+    let todo: Vec<_> = (kernels.iter())
+        .filter(|kernel| seen.insert((kernel.source, kernel.defines.clone())))
+        .flat_map(|kernel| [(8, 0), (9, 0)].map(|architecture| (kernel, architecture)))
+        .collect();
+    eprintln!("{} variants", todo.len());
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for part in todo.chunks(todo.len().div_ceil(threads)) {
+            scope.spawn(move || {
+                for (kernel, architecture) in part {
+                    let code = compiler.compile(kernel, *architecture).unwrap();
+                    assert!(code.starts_with(b"\x7fELF"), "{kernel:?}");
+                }
+            });
+        }
+    });
+}

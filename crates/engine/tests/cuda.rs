@@ -1,0 +1,311 @@
+//! The GPU against the CPU: same weights, batches and masks, so the same losses; results that
+//! depend on no company; saved states; divergence. Skipped where there is no GPU.
+#![cfg(feature = "cuda")]
+
+use engine::cuda::{Cohort, CohortPlan, Device, DeviceData, Precision};
+use engine::data::{Dataset, Examples, Normalization, Values};
+use engine::kernels::Isa;
+use engine::train::{Compiled, Training};
+use spec::{LearningRate, Outcome, Override, Run, Study, Width};
+use std::path::Path;
+use std::sync::Arc;
+
+const STUDY: &str = r#"
+[task]
+dataset = "digits"
+[family]
+FAMILY
+widths = [24]
+scheme = "ntk"
+[search]
+kind = "batch-size"
+learning_rate = 0.5
+batch_sizes = [16]
+[time]
+epochs = 1
+"#;
+
+/// The first GPU, or word that the test was skipped.
+fn gpu() -> Option<Device> {
+    let opened = Device::open(0, None);
+    if let Err(reason) = &opened {
+        eprintln!("skipped: {reason}");
+    }
+    opened.ok()
+}
+
+const MLP: &str = "kind = \"mlp\"\nhidden = [1, 1]";
+const CNN: &str = "kind = \"cnn\"";
+const WRN: &str = "kind = \"wrn\"";
+
+/// A run of a family's member.
+fn run(family: &str, changes: &[&str], width: u32, learning_rate: f64, steps: u64) -> Run {
+    let overrides: Vec<Override> = (changes.iter())
+        .map(|change| Override::parse(change).unwrap())
+        .collect();
+    let study = Study::parse(
+        "test",
+        Path::new("test"),
+        &STUDY.replace("FAMILY", family),
+        &overrides,
+    )
+    .unwrap();
+    Run {
+        setting: Arc::clone(&study.setting),
+        width: Width::new(width).unwrap(),
+        batch_size: study.typical_batch_size(),
+        learning_rate: LearningRate::new(learning_rate).unwrap(),
+        seed: 7,
+        steps,
+    }
+}
+
+/// Images of blobs whose place tells their label, of the shape that the run's task has.
+fn data(run: &Run) -> Dataset {
+    let content = run.setting.content();
+    let shape = content.shape;
+    let examples = |count: usize, salt: usize| {
+        let mut bytes = Vec::new();
+        let labels: Vec<u16> = (0..count).map(|i| ((i * 7 + salt) % 10) as u16).collect();
+        for (i, label) in labels.iter().enumerate() {
+            for at in 0..shape.size() {
+                let noise = (i * 2_654_435_761 + at * 40_503 + salt * 977) / 64 % 128;
+                let bright = at * 10 / shape.size() == usize::from(*label);
+                bytes.push((noise + if bright { 127 } else { 0 }) as u8);
+            }
+        }
+        Examples {
+            values: Values::Bytes(bytes),
+            labels,
+        }
+    };
+    Dataset {
+        shape,
+        classes: content.classes,
+        normalization: Normalization {
+            offset: vec![80.0; shape.channels],
+            factor: vec![1.0 / 64.0; shape.channels],
+        },
+        train: examples(500, 0),
+        validation: examples(90, 1),
+        test: examples(150, 2),
+    }
+}
+
+/// Networks of every family with all that a study can turn on, at gentle rates: with a harsh
+/// one, a single activation that rounding flips changes everything after it.
+fn cases() -> Vec<(&'static str, Run)> {
+    let mnist = "task.dataset=\"mnist\"";
+    let cifar = "task.dataset=\"cifar10\"";
+    let norm = "family.batch_norm=true";
+    let standard = "family.scheme=\"standard\"";
+    let (b8, b12) = ("search.batch_sizes=[8]", "search.batch_sizes=[12]");
+    let rules = [
+        "regularizers.dropout=0.2",
+        "regularizers.label_smoothing=0.1",
+        "regularizers.crop_padding=2",
+        "regularizers.flip=true",
+    ];
+    let with_rules = |changes: &[&'static str]| [changes, &rules].concat();
+    let wide = [
+        mnist,
+        "search.batch_sizes=[128]",
+        "optimizer.rule=\"heavy-ball\"",
+    ];
+    vec![
+        ("mlp", run(MLP, &[mnist], 40, 0.2, 50)),
+        ("mlp, B 8, odd width", run(MLP, &[mnist, b8], 37, 0.2, 50)),
+        ("mlp, B 128, heavy ball", run(MLP, &wide, 130, 0.2, 50)),
+        (
+            "mlp, norm, all rules",
+            run(MLP, &with_rules(&[mnist, norm]), 40, 0.01, 50),
+        ),
+        ("mlp, standard", run(MLP, &[cifar, standard], 33, 0.001, 50)),
+        ("cnn", run(CNN, &[mnist, b12], 2, 0.2, 50)),
+        (
+            "cnn, norm, all rules",
+            run(
+                CNN,
+                &with_rules(&[cifar, norm, standard, b12]),
+                3,
+                0.001,
+                50,
+            ),
+        ),
+        ("wrn", run(WRN, &[cifar, b8], 1, 0.02, 50)),
+        (
+            "wrn, wider",
+            run(WRN, &[cifar, standard, b8], 3, 0.0001, 50),
+        ),
+        (
+            "wrn, norm, all rules",
+            run(WRN, &with_rules(&[cifar, norm, b8]), 2, 0.005, 50),
+        ),
+    ]
+}
+
+#[test]
+fn cases_are_studies() {
+    assert_eq!(cases().len(), 10);
+}
+
+fn cpu_losses(run: &Run, data: &Dataset) -> (Vec<f64>, f64) {
+    let compiled = Compiled::new(run).unwrap();
+    let mut training = Training::new(run, data, &compiled, Isa::detect()).unwrap();
+    let losses = (0..run.steps).map(|_| training.step()).collect();
+    (losses, training.accuracy(&data.test))
+}
+
+/// Losses of the first run of a cohort, step by step, and its accuracy at the end.
+fn gpu_losses(
+    device: &Device,
+    runs: &[Run],
+    data: &DeviceData,
+    precision: Precision,
+) -> (Vec<f64>, f64) {
+    let plan = CohortPlan::new(&runs[0], precision).unwrap();
+    let members = runs.iter().map(|run| (run.clone(), None)).collect();
+    let mut cohort = Cohort::new(device, data, &plan, members).unwrap();
+    let mut losses = Vec::new();
+    let (mut sum, mut count) = (0.0, 0);
+    let mut accuracy = f64::NAN;
+    while cohort.step() < runs[0].steps && !accuracy.is_finite() {
+        let ended = cohort.advance(1).unwrap();
+        count += 1;
+        let progress = cohort.progress(0);
+        // An evaluation takes the sum away and leaves the mean since the last.
+        let evaluated = progress.loss_count == 0;
+        let total = match progress.curve.last() {
+            Some(point) if evaluated => point.training_loss * f64::from(count),
+            _ => progress.loss_sum,
+        };
+        losses.push(total - sum);
+        (sum, count) = if evaluated { (0.0, 0) } else { (total, count) };
+        if ended.iter().any(|(at, _)| *at == 0) {
+            accuracy = progress
+                .curve
+                .last()
+                .map_or(f64::NAN, |point| point.test_accuracy);
+        }
+    }
+    (losses, accuracy)
+}
+
+fn greatest_difference(losses: &[f64], expected: &[f64]) -> f64 {
+    let differences = losses
+        .iter()
+        .zip(expected)
+        .map(|(a, b)| (a / b - 1.0).abs());
+    differences.fold(0.0, |most, one| if one <= most { most } else { one })
+}
+
+#[test]
+fn first_losses_agree_with_the_cpu() {
+    let Some(device) = gpu() else { return };
+    let mut failed = Vec::new();
+    for (name, run) in cases() {
+        let data = data(&run);
+        let on_device = DeviceData::new(&data, &device).unwrap();
+        let (expected, expected_accuracy) = cpu_losses(&run, &data);
+        let bounds = [(Precision::Fp32, 1e-4, 0.0), (Precision::Tf32, 2e-2, 0.05)];
+        for (precision, bound, accuracy_bound) in bounds {
+            let runs = [run.clone()];
+            let (losses, accuracy) = gpu_losses(&device, &runs, &on_device, precision);
+            let difference = greatest_difference(&losses, &expected);
+            let off = (accuracy - expected_accuracy).abs();
+            println!(
+                "{name}, {precision}: losses differ by {difference:.1e}, accuracy {accuracy:.4} {expected_accuracy:.4}, first {:.6} {:.6}, last {:.6} {:.6}",
+                losses[0],
+                expected[0],
+                losses[losses.len() - 1],
+                expected[losses.len() - 1]
+            );
+            if losses.len() != expected.len()
+                || difference.is_nan()
+                || difference > bound
+                || off > accuracy_bound
+            {
+                failed.push(format!("{name}, {precision}"));
+            }
+        }
+    }
+    assert!(failed.is_empty(), "{failed:?}");
+}
+
+#[test]
+fn company_changes_rounding_only() {
+    let Some(device) = gpu() else { return };
+    for (name, run) in cases() {
+        let data = DeviceData::new(&data(&run), &device).unwrap();
+        let alone = gpu_losses(&device, &[run.clone()], &data, Precision::Fp32).0;
+        let mut company = vec![run.clone()];
+        company.extend((0..5).map(|seed| Run {
+            seed,
+            learning_rate: LearningRate::new(1e-3 * (seed + 1) as f64).unwrap(),
+            ..run.clone()
+        }));
+        // One of them diverges at once.
+        company[3].learning_rate = LearningRate::new(1e9).unwrap();
+        let together = gpu_losses(&device, &company, &data, Precision::Fp32).0;
+        let difference = greatest_difference(&together, &alone);
+        println!("{name}: {difference:.1e}");
+        assert!(difference < 1e-4, "{name}: {difference}");
+    }
+}
+
+#[test]
+fn a_diverged_run_is_recorded_and_its_company_goes_on() {
+    let Some(device) = gpu() else { return };
+    let good = run(MLP, &["task.dataset=\"mnist\""], 32, 0.5, 200);
+    let bad = Run {
+        learning_rate: LearningRate::new(1e12).unwrap(),
+        ..good.clone()
+    };
+    let on_device = DeviceData::new(&data(&good), &device).unwrap();
+    let plan = CohortPlan::new(&good, Precision::Tf32).unwrap();
+    let members = vec![(good, None), (bad, None)];
+    let mut cohort = Cohort::new(&device, &on_device, &plan, members).unwrap();
+    let mut outcomes = [None; 2];
+    while cohort.running().next().is_some() {
+        for (at, outcome) in cohort.advance(16).unwrap() {
+            outcomes[at] = Some(outcome);
+        }
+    }
+    assert!(
+        matches!(outcomes[0], Some(Outcome::Trained { .. })),
+        "{outcomes:?}"
+    );
+    assert!(
+        matches!(outcomes[1], Some(Outcome::Diverged { step }) if step < 20),
+        "{outcomes:?}"
+    );
+}
+
+#[test]
+fn a_saved_cohort_goes_on_as_if_never_stopped() {
+    let Some(device) = gpu() else { return };
+    for (name, run) in cases()
+        .into_iter()
+        .filter(|(name, _)| name.contains("norm"))
+    {
+        let on_device = DeviceData::new(&data(&run), &device).unwrap();
+        let plan = CohortPlan::new(&run, Precision::Tf32).unwrap();
+        let start = || Cohort::new(&device, &on_device, &plan, vec![(run.clone(), None)]).unwrap();
+        let finish = |mut cohort: Cohort<'_>| loop {
+            if let Some((at, outcome)) = cohort.advance(16).unwrap().first() {
+                let record = cohort.record(*at, *outcome);
+                return serde_json::to_string(&(record.outcome, record.curve)).unwrap();
+            }
+        };
+        let mut stopped = start();
+        while stopped.step() < run.steps / 2 {
+            stopped.advance(5).unwrap();
+        }
+        let saved = stopped.checkpoint(0).unwrap();
+        let saved = engine::checkpoint::Checkpoint::from_bytes(&saved.to_bytes().unwrap()).unwrap();
+        drop(stopped);
+        let members = vec![(run.clone(), Some(saved))];
+        let resumed = Cohort::new(&device, &on_device, &plan, members).unwrap();
+        assert_eq!(finish(resumed), finish(start()), "{name}");
+    }
+}

@@ -1,0 +1,159 @@
+//! What runs are trained on: the processor, or NVIDIA GPUs.
+
+use crate::failure::Mistake;
+use crate::train::cores;
+use anyhow::Result;
+use engine::data::Dataset;
+use engine::kernels::Isa;
+use engine::pool::{Pool, Supply};
+use std::fmt;
+use std::str::FromStr;
+
+/// The device that was asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Choice {
+    /// GPUs where they can be used, else the processor.
+    Auto,
+    /// The processor.
+    Cpu,
+    /// One GPU, or all.
+    Cuda(Option<usize>),
+}
+
+impl FromStr for Choice {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match (text, text.strip_prefix("cuda:").map(str::parse)) {
+            ("auto", _) => Ok(Self::Auto),
+            ("cpu", _) => Ok(Self::Cpu),
+            ("cuda", _) => Ok(Self::Cuda(None)),
+            (_, Some(Ok(ordinal))) => Ok(Self::Cuda(Some(ordinal))),
+            _ => Err("expected auto, cpu, cuda or cuda:N".into()),
+        }
+    }
+}
+
+impl fmt::Display for Choice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Auto => f.write_str("auto"),
+            Self::Cpu => f.write_str("cpu"),
+            Self::Cuda(None) => f.write_str("cuda"),
+            Self::Cuda(Some(ordinal)) => write!(f, "cuda:{ordinal}"),
+        }
+    }
+}
+
+/// How exactly GPUs take products.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Precision {
+    /// As exact as float32 arithmetic.
+    Fp32,
+    /// Factors rounded to TF32, 10 bits behind the point; sums in float32.
+    Tf32,
+}
+
+/// The part of a command line that names a device.
+#[derive(Debug, Clone, Copy, clap::Args)]
+pub struct DeviceArgs {
+    /// What to train on: auto, cpu, cuda (all GPUs) or cuda:N
+    #[arg(long, value_name = "DEVICE", default_value_t = Choice::Auto)]
+    pub device: Choice,
+    /// How exactly GPUs take products
+    #[arg(long, value_enum, default_value_t = Precision::Tf32)]
+    pub precision: Precision,
+    /// Runs trained at once on the processor [default: one per core]
+    #[arg(long, value_name = "N", value_parser = crate::cli::threads)]
+    pub threads: Option<usize>,
+}
+
+/// A device, ready to train.
+pub enum Trainer {
+    /// The processor.
+    Cpu(Pool),
+    /// GPUs.
+    #[cfg(feature = "cuda")]
+    Cuda(engine::cuda::Gpus),
+}
+
+impl DeviceArgs {
+    /// Opens the device.
+    pub fn open(&self) -> Result<Trainer> {
+        let cpu = Trainer::Cpu(Pool {
+            isa: Isa::detect(),
+            threads: self.threads.unwrap_or_else(cores),
+        });
+        match self.device {
+            Choice::Cpu => Ok(cpu),
+            Choice::Auto => Ok(self.gpus(None).unwrap_or(cpu)),
+            Choice::Cuda(ordinal) => self.gpus(ordinal),
+        }
+    }
+
+    #[cfg(feature = "cuda")]
+    fn gpus(&self, ordinal: Option<usize>) -> Result<Trainer> {
+        let gpus = open_gpus(ordinal)?;
+        Ok(Trainer::Cuda(engine::cuda::Gpus::new(
+            gpus,
+            self.precision.into(),
+        )))
+    }
+
+    #[cfg(not(feature = "cuda"))]
+    fn gpus(&self, _: Option<usize>) -> Result<Trainer> {
+        Err(without_cuda())
+    }
+}
+
+/// Why there are no GPUs in this program.
+#[cfg(not(feature = "cuda"))]
+pub fn without_cuda() -> anyhow::Error {
+    let text = "this program was built without CUDA; build it with the feature `cuda`";
+    Mistake(text.into()).into()
+}
+
+/// One GPU, or all that the driver sees.
+#[cfg(feature = "cuda")]
+pub fn open_gpus(ordinal: Option<usize>) -> Result<Vec<engine::cuda::Device>> {
+    let ordinals = match ordinal {
+        Some(ordinal) => ordinal..ordinal + 1,
+        None => 0..engine::cuda::count().max(1),
+    };
+    let cache = engine::data::Store::from_environment()
+        .root()
+        .join("kernels");
+    let open = |ordinal| engine::cuda::Device::open(ordinal, Some(cache.clone()));
+    let gpus: Result<Vec<_>, _> = ordinals.map(open).collect();
+    gpus.map_err(|error| Mistake(error.to_string()).into())
+}
+
+#[cfg(feature = "cuda")]
+impl From<Precision> for engine::cuda::Precision {
+    fn from(precision: Precision) -> Self {
+        match precision {
+            Precision::Fp32 => Self::Fp32,
+            Precision::Tf32 => Self::Tf32,
+        }
+    }
+}
+
+impl Trainer {
+    /// What records call this device.
+    pub fn name(&self) -> String {
+        match self {
+            Self::Cpu(pool) => engine::train::device_name(pool.isa),
+            #[cfg(feature = "cuda")]
+            Self::Cuda(gpus) => gpus.name(),
+        }
+    }
+
+    /// Trains what the supply gives until it gives no more.
+    pub fn train(&self, data: &Dataset, supply: &dyn Supply) -> Result<()> {
+        match self {
+            Self::Cpu(pool) => Ok(pool.train(data, supply)?),
+            #[cfg(feature = "cuda")]
+            Self::Cuda(gpus) => Ok(gpus.train(data, supply)?),
+        }
+    }
+}
