@@ -191,6 +191,9 @@ pub struct BenchArgs {
     /// How exactly GPUs take products
     #[arg(long, value_enum, default_value_t = Precision::Tf32)]
     pub precision: Precision,
+    /// List the time of every kernel of a step on a GPU
+    #[arg(long, conflicts_with = "json")]
+    pub kernels: bool,
     /// Runs of a cohort on a GPU [default: 20]
     #[arg(long, value_name = "N", value_parser = threads)]
     pub replicas: Option<usize>,

@@ -75,6 +75,14 @@ pub fn run(args: &BenchArgs) -> Result<()> {
     Ok(())
 }
 
+/// Where a step spends its time.
+fn print_kernels(cohort: &mut Cohort<'_>) -> Result<()> {
+    for (launch, seconds) in cohort.profile()? {
+        println!("  {:>9.2} µs  {launch}", 1e6 * seconds);
+    }
+    Ok(())
+}
+
 fn measure(case: &Case, device: &Device, args: &BenchArgs) -> Result<Row> {
     let first = case.run()?;
     let data = DeviceData::new(&made_up(&first, [EXAMPLES, 1, 1]), device)?;
@@ -97,6 +105,9 @@ fn measure(case: &Case, device: &Device, args: &BenchArgs) -> Result<Row> {
         let slice = Instant::now();
         cohort.advance(STEPS)?;
         fastest = fastest.min(slice.elapsed().as_secs_f64() / STEPS as f64);
+    }
+    if args.kernels {
+        print_kernels(&mut cohort)?;
     }
     let flops = 2.0 * step_products(&first) * replicas as f64;
     Ok(Row {

@@ -61,16 +61,19 @@ impl Layer<'_> {
 
     /// z from y. `array`s are those of y, W and z.
     pub fn forward(&self, y: Array, w: Array, c: Array) -> Product {
+        let (order, taps) = (self.forward_order(), self.taps());
         let weights = Operand {
             array: w,
             x: even(self.columns(), 1),
-            k: even(self.rows(), self.columns()),
+            k: (order.iter())
+                .map(|row| (row * self.columns()) as i32)
+                .collect(),
             inner: Inner::X,
         };
         let inputs = Operand {
             array: y,
             x: self.reads(),
-            k: self.taps(),
+            k: order.iter().map(|row| taps[*row]).collect(),
             inner: Inner::K,
         };
         let mut product = if self.affine.dense {
@@ -162,6 +165,9 @@ impl Layer<'_> {
                 w_k.extend((0..self.columns()).map(|out| (tap + out) as i32));
             }
         }
+        let order = by_channels(dz_k.len() / self.columns().max(1), self.columns());
+        let dz_k = order.iter().map(|at| dz_k[*at]).collect();
+        let w_k = order.iter().map(|at| w_k[*at]).collect();
         let (mut reads, mut writes) = (Vec::new(), Vec::new());
         for image in 0..self.batch {
             for (i, y) in (first.0..self.input.shape.height)
@@ -218,7 +224,7 @@ impl Layer<'_> {
         places
     }
 
-    /// Where each input of an output lies, from where it begins to read.
+    /// Where each input of an output lies, from where it begins to read, by rows of W.
     fn taps(&self) -> Vec<i32> {
         let mut taps = Vec::with_capacity(self.rows());
         for ky in 0..self.affine.kernel.0 {
@@ -229,4 +235,29 @@ impl Layer<'_> {
         }
         taps
     }
+
+    /// Rows of W in the order in which the forward sum takes them: a few channels of all
+    /// taps before the next channels. Neighbouring taps read the same pixels, which
+    /// are still in the first cache then.
+    fn forward_order(&self) -> Vec<usize> {
+        by_channels(
+            self.affine.kernel.0 * self.affine.kernel.1,
+            self.input.pixel,
+        )
+    }
+}
+
+/// Channels that are taken of every tap before the next: a line of the cache.
+const CHANNELS_AT_A_TIME: usize = 32;
+
+/// The terms (tap, channel), numbered by taps, in the order of their groups of channels.
+fn by_channels(taps: usize, channels: usize) -> Vec<usize> {
+    let mut order = Vec::with_capacity(taps * channels);
+    for first in (0..channels).step_by(CHANNELS_AT_A_TIME) {
+        let last = channels.min(first + CHANNELS_AT_A_TIME);
+        for tap in 0..taps {
+            order.extend((first..last).map(|channel| tap * channels + channel));
+        }
+    }
+    order
 }

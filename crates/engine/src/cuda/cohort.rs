@@ -245,6 +245,7 @@ pub struct Cohort<'a> {
     one_step: CudaGraph,
     many_steps: CudaGraph,
     evaluation: CudaGraph,
+    launches: Vec<Launch>,
     check: Vec<Launch>,
     schedule: Vec<u64>,
     /// Test and validation examples.
@@ -289,6 +290,7 @@ impl<'a> Cohort<'a> {
             many_steps: graph(&emitted.step, STEPS_PER_GRAPH as usize)?,
             evaluation: graph(&emitted.evaluation, 1)?,
             check: check_launches(plan, &emitted.common, replicas),
+            launches: emitted.step,
             schedule: plan.first.setting.evaluation.schedule(plan.first.steps),
             device_name: device_name(device, plan.precision),
             device,
@@ -520,6 +522,24 @@ impl<'a> Cohort<'a> {
         self.end(&ended);
         self.upload_replicas()?;
         Ok(ended)
+    }
+
+    /// Seconds that each kernel of a step takes on its own, mean of several launches in a row.
+    pub fn profile(&mut self) -> Result<Vec<(&Launch, f64)>, CudaError> {
+        const TIMES: usize = 20;
+        let mut times = Vec::new();
+        for launch in &self.launches {
+            let one = std::slice::from_ref(launch);
+            let graph = self.device.graph(&self.stream, one, TIMES)?;
+            let graph = graph.ok_or(CudaError::EmptyGraph)?;
+            graph.launch()?;
+            self.stream.synchronize()?;
+            let start = Instant::now();
+            graph.launch()?;
+            self.stream.synchronize()?;
+            times.push((launch, start.elapsed().as_secs_f64() / TIMES as f64));
+        }
+        Ok(times)
     }
 
     /// The state of a member, to save.

@@ -2,7 +2,7 @@
 
 use super::compiler::{Architecture, Compiler};
 use super::error::CudaError;
-use super::launch::{Kernel, Launch};
+use super::launch::{Kernel, Lane, Launch};
 use cudarc::driver::{CudaContext, CudaFunction, CudaGraph, CudaStream, result, sys};
 use cudarc::nvrtc::Ptx;
 use sha2::{Digest, Sha256};
@@ -168,26 +168,60 @@ impl Device {
     /// Launches kernels one after the other.
     pub fn launch(&self, stream: &CudaStream, launches: &[Launch]) -> Result<(), CudaError> {
         self.context.bind_to_thread()?;
+        launches
+            .iter()
+            .try_for_each(|launch| self.launch_one(stream, launch))
+    }
+
+    fn launch_one(&self, stream: &CudaStream, launch: &Launch) -> Result<(), CudaError> {
+        let function = self.load(&launch.kernel)?;
+        if launch.shared > USUAL_SHARED {
+            use sys::CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES as MOST;
+            function.set_attribute(MOST, launch.shared as i32)?;
+        }
+        let mut args = launch.args.clone();
+        let [x, y, z] = launch.grid.map(|blocks| blocks as u32);
+        // SAFETY: the kernel takes one struct by value, which `args` holds; the addresses in
+        // it were given out for the sizes that the launch was made for.
+        unsafe {
+            result::launch_kernel(
+                function.cu_function(),
+                (x, y, z),
+                (launch.threads as u32, 1, 1),
+                launch.shared as u32,
+                stream.cu_stream(),
+                &mut [args.as_mut_ptr().cast::<c_void>()],
+            )?;
+        }
+        Ok(())
+    }
+
+    /// Launches kernels, those of the side lane on a stream of their own; ends when both are done.
+    fn launch_lanes(
+        &self,
+        main: &Arc<CudaStream>,
+        side: &Arc<CudaStream>,
+        launches: &[Launch],
+    ) -> Result<(), CudaError> {
+        let mut pending = false;
         for launch in launches {
-            let function = self.load(&launch.kernel)?;
-            if launch.shared > USUAL_SHARED {
-                use sys::CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES as MOST;
-                function.set_attribute(MOST, launch.shared as i32)?;
+            match launch.lane {
+                Lane::Side => {
+                    side.join(main)?;
+                    self.launch_one(side, launch)?;
+                    pending = true;
+                    continue;
+                }
+                Lane::Both if pending => {
+                    main.join(side)?;
+                    pending = false;
+                }
+                Lane::Both | Lane::Main => {}
             }
-            let mut args = launch.args.clone();
-            let [x, y, z] = launch.grid.map(|blocks| blocks as u32);
-            // SAFETY: the kernel takes one struct by value, which `args` holds; the addresses in
-            // it were given out for the sizes that the launch was made for.
-            unsafe {
-                result::launch_kernel(
-                    function.cu_function(),
-                    (x, y, z),
-                    (launch.threads as u32, 1, 1),
-                    launch.shared as u32,
-                    stream.cu_stream(),
-                    &mut [args.as_mut_ptr().cast::<c_void>()],
-                )?;
-            }
+            self.launch_one(main, launch)?;
+        }
+        if pending {
+            main.join(side)?;
         }
         Ok(())
     }
@@ -201,8 +235,9 @@ impl Device {
     ) -> Result<Option<CudaGraph>, CudaError> {
         use sys::CUstreamCaptureMode_enum::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL as MODE;
         self.prepare(launches.iter())?;
+        let side = self.stream()?;
         stream.begin_capture(MODE)?;
-        let launched = (0..times).try_for_each(|_| self.launch(stream, launches));
+        let launched = (0..times).try_for_each(|_| self.launch_lanes(stream, &side, launches));
         let graph = stream.end_capture(sys::CUgraphInstantiate_flags(0))?;
         launched?;
         Ok(graph)

@@ -6,9 +6,9 @@ use super::args::{
     LossArgs, NormArgs, PoolArgs,
 };
 use super::blueprint::{Affine, Blueprint, Node, Op};
-use super::launch::{Kernel, Launch, Memory, Source, Tables};
+use super::launch::{Kernel, Lane, Launch, Memory, Source, Tables};
 use super::plane::Plane;
-use super::product::{Epilogue, Precision, array, parts};
+use super::product::{Epilogue, Precision, Size, array, parts};
 use spec::{Optimizer, Regularizers, UpdateRule};
 
 /// Threads of kernels that take one value each.
@@ -73,6 +73,10 @@ pub struct Emitter<'a> {
     gradients: Vec<Address>,
     /// Whether a gradient has been written in this step: later writers add.
     written: Vec<bool>,
+    /// Gradients that weight gradients on the side lane may still be reading.
+    read_aside: Vec<bool>,
+    /// Whether the next launch has to wait for the side lane.
+    waits: bool,
     /// By norm, what its forward pass leaves.
     lines: Vec<Address>,
     sums: Address,
@@ -101,7 +105,8 @@ pub fn training_step(
     };
     let kernel = Kernel::plain(Source::Loss, "end_step");
     let blocks = setup.replicas.div_ceil(FEW_THREADS);
-    (emitter.launches).push(Launch::new(kernel, [blocks, 1, 1], FEW_THREADS, &end));
+    emitter.waits = true;
+    emitter.launch(Launch::new(kernel, [blocks, 1, 1], FEW_THREADS, &end));
     emitter.launches
 }
 
@@ -144,6 +149,8 @@ impl<'a> Emitter<'a> {
             values: vec![0; planes],
             gradients: vec![0; planes],
             written: vec![false; planes],
+            read_aside: vec![false; planes],
+            waits: false,
             lines: Vec::new(),
             sums: 0,
             line_back: 0,
@@ -198,8 +205,8 @@ impl<'a> Emitter<'a> {
         };
         let layer = self.layer(affine, node);
         match self.parts(&layer) {
-            (1, _) => 0,
-            (parts, _) => parts * self.part_floats(&layer) * self.setup.replicas,
+            None => 0,
+            Some((parts, _)) => parts * self.part_floats(&layer) * self.setup.replicas,
         }
     }
 
@@ -207,9 +214,13 @@ impl<'a> Emitter<'a> {
         (layer.rows() + usize::from(layer.affine.bias)) * layer.output.pixel
     }
 
-    fn parts(&self, layer: &Layer<'_>) -> (usize, usize) {
-        let terms = self.batch * layer.output.pixels();
-        parts(layer.rows(), layer.output.pixel, terms, self.setup.replicas)
+    fn parts(&self, layer: &Layer<'_>) -> Option<(usize, usize)> {
+        parts(Size {
+            m: layer.rows(),
+            n: layer.output.pixel,
+            k: self.batch * layer.output.pixels(),
+            replicas: self.setup.replicas,
+        })
     }
 
     fn layer<'b>(&self, affine: &'b Affine, node: &Node) -> Layer<'b>
@@ -250,7 +261,19 @@ impl<'a> Emitter<'a> {
     /// Notes that a gradient is written; whether it was before.
     fn write_gradient(&mut self, plane: usize) -> bool {
         let root = self.setup.print.gradient[plane];
+        if self.read_aside[root] {
+            self.waits = true;
+            self.read_aside.fill(false);
+        }
         std::mem::replace(&mut self.written[root], true)
+    }
+
+    /// Adds a launch of the main lane.
+    fn launch(&mut self, mut launch: Launch) {
+        if std::mem::take(&mut self.waits) {
+            launch.lane = Lane::Both;
+        }
+        self.launches.push(launch);
     }
 
     fn descent(&self) -> DescentArgs {
@@ -271,7 +294,7 @@ impl<'a> Emitter<'a> {
     ) {
         let grid = [count.div_ceil(threads), 1, self.setup.replicas];
         let kernel = Kernel::plain(source, function);
-        self.launches.push(Launch::new(kernel, grid, threads, args));
+        self.launch(Launch::new(kernel, grid, threads, args));
     }
 
     // Drawing and loss.
@@ -662,36 +685,43 @@ impl<'a> Emitter<'a> {
                     product.args.other = self.value(mask);
                 }
                 let launch = product.launch(self.tables);
-                self.launches.push(launch);
+                self.launch(launch);
             }
         }
+        let first = self.launches.len();
         self.weights_backward(&layer, x, dz);
+        // Nothing before the next step waits for new weights, but whoever writes what they are
+        // computed from.
+        for launch in &mut self.launches[first..] {
+            launch.lane = Lane::Side;
+        }
+        self.read_aside[print.gradient[z]] = true;
     }
 
     fn weights_backward(&mut self, layer: &Layer<'_>, x: usize, dz: Array) {
         let affine = layer.affine;
-        let (parts, per_part) = self.parts(layer);
+        let parts = self.parts(layer);
         let weights = self.weights_at(affine.weight);
         let velocity = self.setup.common.velocity + 4 * affine.weight as u64;
-        let epilogue = if parts == 1 {
-            Epilogue::Descend
-        } else {
-            Epilogue::Partial
+        let epilogue = match parts {
+            None => Epilogue::Descend,
+            Some(_) => Epilogue::Partial,
         };
         let mut product = layer.weight_gradient(self.value(x), dz, epilogue);
         let count = self.part_floats(layer);
         product.args.replicas = self.setup.common.replicas;
         product.args.descent = self.descent();
-        if parts == 1 {
-            (product.args.c, product.args.velocity) = (weights, velocity);
-        } else {
-            product.args.c = array(self.partial, parts * count);
-            product.args.part = count as i64;
-            (product.args.parts, product.args.k_per_part) = (parts as i32, per_part as i32);
+        match parts {
+            None => (product.args.c, product.args.velocity) = (weights, velocity),
+            Some((parts, per_part)) => {
+                product.args.c = array(self.partial, parts * count);
+                product.args.part = count as i64;
+                (product.args.parts, product.args.k_per_part) = (parts as i32, per_part as i32);
+            }
         }
         let launch = product.launch(self.tables);
         self.launches.push(launch);
-        if parts > 1 {
+        if let Some((parts, _)) = parts {
             let args = FinishArgs {
                 weights: weights.values,
                 velocity,

@@ -6,6 +6,7 @@
 use super::args::Address;
 use bytemuck::Pod;
 use std::collections::HashMap;
+use std::fmt;
 
 /// A file of kernels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -80,6 +81,20 @@ pub struct Launch {
     pub shared: usize,
     /// The argument, passed by value.
     pub args: Vec<u64>,
+    /// Beside which others it may run.
+    pub lane: Lane,
+}
+
+/// Launches of one lane run one after the other; those of different lanes may run together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Lane {
+    /// After all of the main lane before it.
+    #[default]
+    Main,
+    /// After all of both lanes before it.
+    Both,
+    /// After all of the main lane before it, on the side: the main lane goes on.
+    Side,
 }
 
 impl Launch {
@@ -94,7 +109,22 @@ impl Launch {
             threads,
             shared: 0,
             args: words,
+            lane: Lane::Main,
         }
+    }
+}
+
+impl fmt::Display for Launch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} {:?} × {}",
+            self.kernel.function, self.grid, self.threads
+        )?;
+        for (name, value) in &self.kernel.defines {
+            write!(f, " {}={value}", name.to_lowercase())?;
+        }
+        Ok(())
     }
 }
 

@@ -26,5 +26,6 @@ mod trainer;
 pub use cohort::{Cohort, CohortPlan, DeviceData, device_name};
 pub use device::{Device, count};
 pub use error::CudaError;
+pub use launch::Launch;
 pub use product::Precision;
 pub use trainer::Gpus;

@@ -84,92 +84,177 @@ pub struct Product {
     pub args: ProductArgs,
 }
 
-/// Blocks that fill a large GPU about twice.
+/// Blocks that fill a large GPU a few times.
 const MANY_BLOCKS: usize = 264;
+/// Blocks that a weight gradient should at least have: its sums are cut into parts for it.
+const WEIGHT_BLOCKS: usize = 528;
 /// Terms that a part of a sum should at least have.
 const TERMS_PER_PART: usize = 256;
 /// Most parts of a sum.
 const MOST_PARTS: usize = 64;
+/// Sums of at most so many terms take less time than reading what they are added to.
+const FEW_TERMS: usize = 128;
 
-/// The tile of a block, and how warps share it.
+/// The tile of a block, how warps share it, and how many tiles are on their way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tile {
     m: usize,
     n: usize,
     k: usize,
-    warps: (usize, usize),
+    warps: (usize, usize, usize),
+    stages: usize,
+}
+
+/// The size of a product.
+#[derive(Debug, Clone, Copy)]
+pub struct Size {
+    /// Rows.
+    pub m: usize,
+    /// Columns.
+    pub n: usize,
+    /// Terms of a sum.
+    pub k: usize,
+    /// Runs.
+    pub replicas: usize,
 }
 
 impl Tile {
-    /// A tile that fits a product of this size.
-    pub fn of(m: usize, n: usize, k: usize, replicas: usize) -> Self {
-        let k = match k {
+    /// A tile that fits a product.
+    pub fn of(size: Size, by_rows: bool, epilogue: Epilogue) -> Self {
+        let weights = matches!(epilogue, Epilogue::Descend | Epilogue::Partial);
+        let Size { m, n, k, .. } = size;
+        let small_k = match k {
             0..=8 => 8,
             9..=16 => 16,
             _ => 32,
         };
-        let blocks =
-            |tile_m: usize, tile_n: usize| m.div_ceil(tile_m) * n.div_ceil(tile_n) * replicas;
-        let (m, n, warps) = match n {
-            _ if m <= 32 && n > 8 => (32, if n <= 16 { 16 } else { 32 }, (2, 2)),
-            0..=8 if blocks(128, 8) >= MANY_BLOCKS => (128, 8, (4, 1)),
-            0..=8 => (64, 8, (4, 1)),
-            9..=16 if blocks(128, 16) >= MANY_BLOCKS => (128, 16, (4, 1)),
-            9..=16 => (64, 16, (4, 1)),
-            17..=32 if blocks(128, 32) >= MANY_BLOCKS => (128, 32, (4, 1)),
-            17..=32 => (64, 32, (4, 1)),
-            97.. if m > 64 && blocks(128, 128) >= MANY_BLOCKS => (128, 128, (2, 4)),
-            _ if m > 64 && blocks(128, 64) >= MANY_BLOCKS => (128, 64, (2, 2)),
-            _ => (64, 64, (2, 2)),
+        let tile = |m, n, k, warps| Self {
+            m,
+            n,
+            k,
+            warps,
+            stages: if size.k <= k { 2 } else { 3 },
         };
-        Self { m, n, k, warps }
+        if !by_rows {
+            return Self::dense(size);
+        }
+        if weights && k <= FEW_TERMS {
+            let n = if n <= 16 { 16 } else { 64 };
+            let warps = if n == 16 { (4, 1, 1) } else { (2, 2, 1) };
+            return tile(64, n, small_k, warps);
+        }
+        let many = |tile_m: usize, tile_n: usize| {
+            m.div_ceil(tile_m) * n.div_ceil(tile_n) * size.replicas >= MANY_BLOCKS
+        };
+        match n {
+            _ if m <= 32 && n > 8 => tile(32, if n <= 16 { 16 } else { 32 }, small_k, (2, 2, 1)),
+            0..=16 if many(128, 16) => tile(128, 16, small_k, (4, 1, 1)),
+            0..=16 => tile(64, 16, small_k, (4, 1, 1)),
+            17..=32 if many(128, 32) => tile(128, 32, small_k, (4, 1, 1)),
+            17..=32 => tile(64, 32, small_k, (4, 1, 1)),
+            97.. if m > 64 && (many(128, 128) || weights) => tile(128, 128, small_k, (2, 2, 1)),
+            33..=64 if !weights && many(256, 64) => tile(256, 64, small_k, (4, 1, 1)),
+            _ if m > 64 && (many(128, 64) || weights) => tile(128, 64, small_k, (2, 2, 1)),
+            _ => tile(64, 64, small_k, (2, 2, 1)),
+        }
     }
 
-    fn blocks(&self, m: usize, n: usize) -> (usize, usize) {
-        (m.div_ceil(self.m), n.div_ceil(self.n))
+    /// Outputs by images: W is read once and hardly used, so much of it should be on its way.
+    fn dense(size: Size) -> Self {
+        let Size { m, n, k, replicas } = size;
+        let n = match n {
+            0..=8 => 8,
+            9..=16 => 16,
+            17..=32 => 32,
+            _ => 64,
+        };
+        let stages = |tile_k| if k <= tile_k { 2 } else { 4 };
+        if m <= 16 && k > 64 {
+            // The read-out: few outputs, and a long sum that the warps share.
+            let n = n.min(32);
+            return Self {
+                m: 16,
+                n,
+                k: 128,
+                warps: (1, 1, 8),
+                stages: if k <= 128 { 2 } else { 3 },
+            };
+        }
+        let tile_k = match k {
+            0..=8 => 8,
+            9..=16 => 16,
+            17..=64 => 32,
+            _ if n == 64 => 32,
+            _ if m.div_ceil(64) * replicas < 2 * MANY_BLOCKS => 64,
+            _ => 32,
+        };
+        let warps = if n == 64 { (2, 2, 1) } else { (4, 1, 1) };
+        Self {
+            m: 64,
+            n,
+            k: tile_k,
+            warps,
+            stages: stages(tile_k),
+        }
+    }
+
+    fn blocks(&self, size: Size) -> (usize, usize) {
+        (size.m.div_ceil(self.m), size.n.div_ceil(self.n))
+    }
+
+    /// Floats that the warps of one sum leave for each other.
+    fn exchange_floats(&self) -> usize {
+        let (m, n, k) = self.warps;
+        (k - 1) * m * n * (self.m / m) * (self.n / n)
     }
 }
 
-/// How many parts a long sum over few tiles is cut into, and the terms of each.
-pub fn parts(m: usize, n: usize, k: usize, replicas: usize) -> (usize, usize) {
-    let tile = Tile::of(m, n, k, replicas);
-    let (rows, columns) = tile.blocks(m, n);
-    let blocks = rows * columns * replicas;
-    let wanted = MANY_BLOCKS
+/// How many parts the long sums of a weight gradient are cut into, and the terms of each; `None`
+/// for sums so short that the step is taken with them.
+pub fn parts(size: Size) -> Option<(usize, usize)> {
+    if size.k <= FEW_TERMS {
+        return None;
+    }
+    let tile = Tile::of(size, true, Epilogue::Partial);
+    let (rows, columns) = tile.blocks(size);
+    let blocks = rows * columns * size.replicas;
+    let wanted = WEIGHT_BLOCKS
         .div_ceil(blocks)
-        .min(k / TERMS_PER_PART)
-        .min(MOST_PARTS)
-        .max(1);
-    let per_part = k.div_ceil(wanted).next_multiple_of(tile.k);
-    (k.div_ceil(per_part).max(1), per_part)
+        .min(size.k / TERMS_PER_PART)
+        .clamp(1, MOST_PARTS);
+    let per_part = size.k.div_ceil(wanted).next_multiple_of(tile.k);
+    Some((size.k.div_ceil(per_part), per_part))
 }
 
 impl Product {
     /// The launch of this product.
     pub fn launch(mut self, tables: &mut Tables) -> Launch {
-        let (m, n, k) = (self.a.x.len(), self.b.x.len(), self.a.k.len());
-        debug_assert_eq!(k, self.b.k.len());
-        let parts = (self.args.parts as usize).max(1);
-        let tile = Tile::of(m, n, k, self.replicas);
-        let per_part = if parts == 1 {
-            k
-        } else {
-            self.args.k_per_part as usize
+        let size = Size {
+            m: self.a.x.len(),
+            n: self.b.x.len(),
+            k: self.a.k.len(),
+            replicas: self.replicas,
         };
-        let stages = if per_part <= tile.k { 2 } else { 3 };
-        let vectors = [self.a.vector(), self.b.vector()];
+        debug_assert_eq!(size.k, self.b.k.len());
         let by_rows = matches!(self.target, Target::ByRows(_));
+        let tile = Tile::of(size, by_rows, self.epilogue);
+        let parts = (self.args.parts as usize).max(1);
+        let per_part = match parts {
+            1 => size.k,
+            _ => self.args.k_per_part as usize,
+        };
         let defines: Vec<Define> = vec![
             ("TILE_M", tile.m as u32),
             ("TILE_N", tile.n as u32),
             ("TILE_K", tile.k as u32),
             ("WARPS_M", tile.warps.0 as u32),
             ("WARPS_N", tile.warps.1 as u32),
-            ("STAGES", stages),
+            ("WARPS_K", tile.warps.2 as u32),
+            ("STAGES", tile.stages as u32),
             ("A_INNER", u32::from(self.a.inner == Inner::X)),
             ("B_INNER", u32::from(self.b.inner == Inner::X)),
-            ("A_VECTOR", vectors[0]),
-            ("B_VECTOR", vectors[1]),
+            ("A_VECTOR", self.a.vector()),
+            ("B_VECTOR", self.b.vector()),
             ("EPILOGUE", self.epilogue as u32),
             ("C_INNER", u32::from(by_rows)),
             (
@@ -191,22 +276,26 @@ impl Product {
                 (rows, tables.put(columns))
             }
         };
-        (self.args.m, self.args.n, self.args.k) = (m as i32, n as i32, k as i32);
+        (self.args.m, self.args.n, self.args.k) = (size.m as i32, size.n as i32, size.k as i32);
         (self.args.parts, self.args.k_per_part) = (parts as i32, per_part.max(1) as i32);
-        let (rows, columns) = tile.blocks(m, n);
+        let (rows, columns) = tile.blocks(size);
         let kernel = Kernel {
             source: Source::Product,
             function: "product",
             defines,
         };
-        let threads = 32 * tile.warps.0 * tile.warps.1;
+        let threads = 32 * tile.warps.0 * tile.warps.1 * tile.warps.2;
         let mut launch = Launch::new(
             kernel,
             [rows, columns * parts, self.replicas],
             threads,
             &self.args,
         );
-        launch.shared = 4 * floats * stages as usize;
+        let exchange = match self.epilogue {
+            Epilogue::Descend => tile.m * (tile.n + 4),
+            _ => tile.exchange_floats(),
+        };
+        launch.shared = 4 * (floats * tile.stages).max(exchange);
         launch
     }
 }

@@ -9,7 +9,8 @@
 //
 // Compiled once per variant, from these macros:
 //   TILE_M TILE_N TILE_K  what a block computes at a time
-//   WARPS_M WARPS_N       how its warps share the tile
+//   WARPS_M WARPS_N       how its warps share the tile,
+//   WARPS_K               and the terms of its sums
 //   STAGES                tiles in flight from memory
 //   A_INNER B_INNER       0: contiguous along k, 1: contiguous along m or n
 //   A_VECTOR B_VECTOR     floats per copy, 4 or 1
@@ -25,7 +26,7 @@
 #define DESCEND 2  // gradient of the weights, and the step along it
 #define PARTIAL 3  // part of a weight gradient, summed later
 
-#define THREADS (32 * WARPS_M * WARPS_N)
+#define THREADS (32 * WARPS_M * WARPS_N * WARPS_K)
 #define WARP_M (TILE_M / WARPS_M)
 #define WARP_N (TILE_N / WARPS_N)
 #define M_FRAGMENTS (WARP_M / 16)
@@ -85,6 +86,7 @@ struct Mover {
     const int* k_table;
     int inner, outer;
     int x[INNER == K_INNER ? PASSES : 1];  // negative: outside
+    int k[INNER == K_INNER ? 1 : PASSES];  // of the tile that is copied next
 
     __device__ __forceinline__ void start(const Operand& from, int replica, int first, int count) {
         values = from.values + replica * from.replica;
@@ -102,17 +104,29 @@ struct Mover {
         }
     }
 
+    // Looks up the terms from `first` on, well before they are needed.
+    __device__ __forceinline__ void look(int first, int end) {
+        if (INNER == K_INNER) {
+            if (first + inner < end) k[0] = __ldg(k_table + first + inner);
+        } else {
+#pragma unroll
+            for (int pass = 0; pass < PASSES; ++pass) {
+                int row = first + outer + pass * ROWS;
+                if (row < end) k[pass] = __ldg(k_table + row);
+            }
+        }
+    }
+
     // Copies what lies in [first, end) of k; what lies outside becomes 0.
     __device__ __forceinline__ void issue(float* tile, int first, int end) const {
         if (INNER == K_INNER) {
             bool inside = first + inner < end;
-            int k = inside ? __ldg(k_table + first + inner) : 0;
 #pragma unroll
             for (int pass = 0; pass < PASSES; ++pass) {
                 int row = outer + pass * ROWS;
                 if (PASSES * ROWS == X || row < X) {
                     bool valid = inside && x[pass] >= 0;
-                    copy(tile + row * STRIDE + inner, valid ? values + x[pass] + k : values, valid);
+                    copy(tile + row * STRIDE + inner, valid ? values + x[pass] + k[0] : values, valid);
                 }
             }
         } else {
@@ -121,8 +135,8 @@ struct Mover {
                 int row = outer + pass * ROWS;
                 if (PASSES * ROWS == TILE_K || row < TILE_K) {
                     bool valid = first + row < end && x[0] >= 0;
-                    int k = valid ? __ldg(k_table + first + row) : 0;
-                    copy(tile + row * STRIDE + inner, valid ? values + x[0] + k : values, valid);
+                    const float* from = valid ? values + x[0] + k[pass] : values;
+                    copy(tile + row * STRIDE + inner, from, valid);
                 }
             }
         }
@@ -131,7 +145,11 @@ struct Mover {
     __device__ __forceinline__ static void copy(float* to, const float* from, bool valid) {
         u32 address = (u32)__cvta_generic_to_shared(to);
         int bytes = valid ? 4 * VECTOR : 0;
-        if (VECTOR == 4) {
+        if (VECTOR == 4 && INNER == K_INNER) {
+            // Neighbouring taps read the same pixels: worth a place in the first cache.
+            asm volatile("cp.async.ca.shared.global [%0], [%1], 16, %2;" ::"r"(address), "l"(from),
+                         "r"(bytes));
+        } else if (VECTOR == 4) {
             asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address), "l"(from),
                          "r"(bytes));
         } else {
@@ -148,11 +166,9 @@ struct Mover {
 typedef Mover<TILE_M, A_INNER, A_VECTOR> MoverA;
 typedef Mover<TILE_N, B_INNER, B_VECTOR> MoverB;
 
-__device__ __forceinline__ u32 tf32(float x) {
-    u32 bits;
-    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(x));
-    return bits;
-}
+// Rounds to 10 bits behind the point, halves away from 0. The units read no lower bits, so an
+// addition does what the conversion instruction would do at a fraction of its rate.
+__device__ __forceinline__ u32 tf32(float x) { return __float_as_uint(x) + 0x1000u; }
 
 // A factor as TERMS > 1 ? two numbers : one. The second is what rounding took from the first.
 struct Factor {
@@ -166,6 +182,7 @@ __device__ __forceinline__ Factor factor(float x) {
     Factor f;
     f.high = tf32(x);
 #if TERMS > 1
+    f.high &= 0xffffe000u;
     f.low = tf32(x - __uint_as_float(f.high));
 #endif
     return f;
@@ -182,10 +199,11 @@ __device__ __forceinline__ void multiply(float (&c)[4], u32 a0, u32 a1, u32 a2, 
 
 __device__ __forceinline__ void multiply_tile(float (&c)[M_FRAGMENTS][N_FRAGMENTS][4],
                                               const float* a, const float* b, int warp_m,
-                                              int warp_n) {
+                                              int warp_n, int warp_k) {
     int group = threadIdx.x % 32 / 4, lane = threadIdx.x % 4;
 #pragma unroll
-    for (int k = 0; k < TILE_K; k += 8) {
+    for (int step = 0; step < TILE_K; step += 8 * WARPS_K) {
+        const int k = step + 8 * warp_k;
         Factor fa[M_FRAGMENTS][4], fb[N_FRAGMENTS][2];
 #pragma unroll
         for (int i = 0; i < M_FRAGMENTS; ++i) {
@@ -207,13 +225,21 @@ __device__ __forceinline__ void multiply_tile(float (&c)[M_FRAGMENTS][N_FRAGMENT
 #pragma unroll
             for (int j = 0; j < N_FRAGMENTS; ++j) {
 #if TERMS > 1
-                multiply(c[i][j], fa[i][0].low, fa[i][1].low, fa[i][2].low, fa[i][3].low,
+                // The units cut their sums off instead of rounding them: long sums are added
+                // up outside.
+                float sum[4] = {};
+                multiply(sum, fa[i][0].low, fa[i][1].low, fa[i][2].low, fa[i][3].low,
                          fb[j][0].high, fb[j][1].high);
-                multiply(c[i][j], fa[i][0].high, fa[i][1].high, fa[i][2].high, fa[i][3].high,
+                multiply(sum, fa[i][0].high, fa[i][1].high, fa[i][2].high, fa[i][3].high,
                          fb[j][0].low, fb[j][1].low);
-#endif
+                multiply(sum, fa[i][0].high, fa[i][1].high, fa[i][2].high, fa[i][3].high,
+                         fb[j][0].high, fb[j][1].high);
+#pragma unroll
+                for (int part = 0; part < 4; ++part) c[i][j][part] += sum[part];
+#else
                 multiply(c[i][j], fa[i][0].high, fa[i][1].high, fa[i][2].high, fa[i][3].high,
                          fb[j][0].high, fb[j][1].high);
+#endif
             }
         }
     }
@@ -225,6 +251,8 @@ struct Sink {
     int replica;
     float* c;
     float learning_rate;
+
+    __device__ __forceinline__ float* velocities() const { return p.velocity + replica * p.c_replica; }
 
     __device__ __forceinline__ int at(int m, int n) const {
         return (p.c_m ? __ldg(p.c_m + m) : m) + (p.c_n ? __ldg(p.c_n + n) : n);
@@ -251,11 +279,6 @@ struct Sink {
                 value = pass_relu(value, p.other[replica * p.other_replica + from]);
             }
             c[to] = p.add ? c[to] + value : value;
-        } else if (EPILOGUE == PARTIAL) {
-            c[to] = sum;
-        } else {
-            float* velocity = p.velocity + replica * p.c_replica;
-            descend(c[to], velocity[to], value, learning_rate, p.descent);
         }
     }
 
@@ -295,18 +318,101 @@ struct Sink {
                 value.y += old.y;
             }
             *out = value;
-        } else if (EPILOGUE == PARTIAL) {
-            *out = make_float2(first, second);
         } else {
-            float2* v = reinterpret_cast<float2*>(p.velocity + replica * p.c_replica + to);
-            float2 weight = *out, velocity = *v;
-            descend(weight.x, velocity.x, value.x, learning_rate, p.descent);
-            descend(weight.y, velocity.y, value.y, learning_rate, p.descent);
-            *v = velocity;
-            *out = weight;
+            *out = make_float2(first, second);
         }
     }
 };
+
+#if EPILOGUE == DESCEND
+// The weights and velocities of a tile, row by row: contiguous reads and writes. The sums are short,
+// so what they are added to is read before they are taken, all of it under way at once.
+struct Weights {
+    static constexpr int QUADS = TILE_N / 4;
+    static constexpr int OWN = TILE_M * QUADS / THREADS;
+    static constexpr int STRIDE = TILE_N + 4;  // of the sums in shared memory
+    static_assert(OWN * THREADS == TILE_M * QUADS, "a thread has whole fours of weights");
+    float4 weight[OWN], velocity[OWN];
+
+    // Offset of a thread's i-th four in C; negative outside.
+    __device__ __forceinline__ static int place(const Product& p, int i, int first_m, int first_n) {
+        int at = threadIdx.x + i * THREADS;
+        int m = first_m + at / QUADS, n = first_n + at % QUADS * 4;
+        return m < p.m && n < p.n ? __ldg(p.c_m + m) + n : -1;
+    }
+
+    __device__ __forceinline__ void read(const Sink& sink, int first_m, int first_n) {
+#pragma unroll
+        for (int i = 0; i < OWN; ++i) {
+            int at = place(sink.p, i, first_m, first_n);
+            if (at >= 0) {
+                weight[i] = *reinterpret_cast<const float4*>(sink.c + at);
+                velocity[i] = *reinterpret_cast<const float4*>(sink.velocities() + at);
+            }
+        }
+    }
+
+    __device__ __forceinline__ void step(const Sink& sink, const float* sums, int first_m,
+                                         int first_n) {
+        const Product& p = sink.p;
+        const float rate = sink.learning_rate;
+#pragma unroll
+        for (int i = 0; i < OWN; ++i) {
+            int at = place(p, i, first_m, first_n), own = threadIdx.x + i * THREADS;
+            if (at >= 0) {
+                const float4 sum =
+                    *reinterpret_cast<const float4*>(sums + own / QUADS * STRIDE + own % QUADS * 4);
+                float4 &w = weight[i], &v = velocity[i];
+                descend(w.x, v.x, p.scale * sum.x, rate, p.descent);
+                descend(w.y, v.y, p.scale * sum.y, rate, p.descent);
+                descend(w.z, v.z, p.scale * sum.z, rate, p.descent);
+                descend(w.w, v.w, p.scale * sum.w, rate, p.descent);
+                *reinterpret_cast<float4*>(sink.velocities() + at) = v;
+                *reinterpret_cast<float4*>(sink.c + at) = w;
+            }
+        }
+    }
+};
+
+// Puts the sums of a tile into shared memory, row by row.
+__device__ __forceinline__ void spread(float* sums, const float (&c)[M_FRAGMENTS][N_FRAGMENTS][4],
+                                       int warp_m, int warp_n) {
+    const int group = threadIdx.x % 32 / 4, lane = threadIdx.x % 4;
+#pragma unroll
+    for (int i = 0; i < M_FRAGMENTS; ++i) {
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+            float* row = sums + (warp_m + 16 * i + group + 8 * half) * Weights::STRIDE;
+#pragma unroll
+            for (int j = 0; j < N_FRAGMENTS; ++j) {
+                *reinterpret_cast<float2*>(row + warp_n + 8 * j + 2 * lane) =
+                    make_float2(c[i][j][2 * half], c[i][j][2 * half + 1]);
+            }
+        }
+    }
+}
+#endif
+
+#if WARPS_K > 1
+// Adds what the warps of one tile have summed, in their order, into those of the first.
+__device__ __forceinline__ void add_warps(float (&c)[M_FRAGMENTS][N_FRAGMENTS][4], float* shared,
+                                          int warp, int warp_k) {
+    constexpr int OWN = M_FRAGMENTS * N_FRAGMENTS * 4;
+    float* sums = &c[0][0][0];
+    float* own = shared + (warp * (WARPS_K - 1) * OWN) * 32 + threadIdx.x % 32;
+    if (warp_k > 0) {
+#pragma unroll
+        for (int i = 0; i < OWN; ++i) own[((warp_k - 1) * OWN + i) * 32] = sums[i];
+    }
+    __syncthreads();
+    if (warp_k == 0) {
+        for (int other = 0; other < WARPS_K - 1; ++other) {
+#pragma unroll
+            for (int i = 0; i < OWN; ++i) sums[i] += own[(other * OWN + i) * 32];
+        }
+    }
+}
+#endif
 
 extern "C" __global__ void __launch_bounds__(THREADS)
 product(const __grid_constant__ Product p) {
@@ -325,19 +431,30 @@ product(const __grid_constant__ Product p) {
     MoverB b;
     a.start(p.a, replica, first_m, p.m);
     b.start(p.b, replica, first_n, p.n);
+    a.look(first_k, end_k);
+    b.look(first_k, end_k);
     auto issue = [&](int tile) {
         if (tile < tiles) {
             int slot = tile % STAGES, k = first_k + tile * TILE_K;
             a.issue(tiles_a + slot * MoverA::FLOATS, k, end_k);
             b.issue(tiles_b + slot * MoverB::FLOATS, k, end_k);
+            a.look(k + TILE_K, end_k);
+            b.look(k + TILE_K, end_k);
         }
         asm volatile("cp.async.commit_group;");
     };
 #pragma unroll
     for (int tile = 0; tile < STAGES - 1; ++tile) issue(tile);
 
-    const int warp = threadIdx.x / 32;
+    const int warp = threadIdx.x / 32 / WARPS_K, warp_k = threadIdx.x / 32 % WARPS_K;
     const int warp_m = warp / WARPS_N * WARP_M, warp_n = warp % WARPS_N * WARP_N;
+    const int group = threadIdx.x % 32 / 4, lane = threadIdx.x % 4;
+    float* out = p.c + replica * p.c_replica + (EPILOGUE == PARTIAL ? part * p.part : 0);
+    Sink sink{p, replica, out, p.replicas[replica].learning_rate};
+#if EPILOGUE == DESCEND
+    Weights weights;
+    weights.read(sink, first_m, first_n);
+#endif
     float c[M_FRAGMENTS][N_FRAGMENTS][4] = {};
     const bool sums_bias =
         (EPILOGUE == DESCEND || EPILOGUE == PARTIAL) && p.bias_row >= 0 && blockIdx.x == 0;
@@ -348,16 +465,26 @@ product(const __grid_constant__ Product p) {
         issue(tile + STAGES - 1);
         const float* tile_a = tiles_a + tile % STAGES * MoverA::FLOATS;
         const float* tile_b = tiles_b + tile % STAGES * MoverB::FLOATS;
-        multiply_tile(c, tile_a, tile_b, warp_m, warp_n);
+        multiply_tile(c, tile_a, tile_b, warp_m, warp_n, warp_k);
         if (sums_bias && threadIdx.x < TILE_N) {
 #pragma unroll 8
             for (int k = 0; k < TILE_K; ++k) bias_sum += MoverB::read(tile_b, threadIdx.x, k);
         }
     }
 
-    float* out = p.c + replica * p.c_replica + (EPILOGUE == PARTIAL ? part * p.part : 0);
-    Sink sink{p, replica, out, p.replicas[replica].learning_rate};
-    const int group = threadIdx.x % 32 / 4, lane = threadIdx.x % 4;
+#if WARPS_K > 1
+    asm volatile("cp.async.wait_all;");
+    __syncthreads();
+    add_warps(c, shared, warp, warp_k);
+    if (warp_k > 0) return;
+#endif
+#if EPILOGUE == DESCEND
+    asm volatile("cp.async.wait_all;");
+    __syncthreads();
+    spread(shared, c, warp_m, warp_n);
+    __syncthreads();
+    weights.step(sink, shared, first_m, first_n);
+#else
 #pragma unroll
     for (int i = 0; i < M_FRAGMENTS; ++i) {
 #pragma unroll
@@ -378,13 +505,14 @@ product(const __grid_constant__ Product p) {
             }
         }
     }
+#endif
     int n = first_n + threadIdx.x;
     if (sums_bias && threadIdx.x < TILE_N && n < p.n) {
         int to = p.bias_row + n;
         if (EPILOGUE == PARTIAL) {
             out[to] = bias_sum;
         } else {
-            float* velocity = p.velocity + replica * p.c_replica;
+            float* velocity = sink.velocities();
             descend(out[to], velocity[to], p.scale * bias_sum, sink.learning_rate, p.descent);
         }
     }
