@@ -153,7 +153,6 @@ impl Tile {
             17..=32 if many(128, 32) => tile(128, 32, small_k, (4, 1, 1)),
             17..=32 => tile(64, 32, small_k, (4, 1, 1)),
             97.. if m > 64 && (many(128, 128) || weights) => tile(128, 128, small_k, (2, 2, 1)),
-            33..=64 if !weights && many(256, 64) => tile(256, 64, small_k, (4, 1, 1)),
             _ if m > 64 && (many(128, 64) || weights) => tile(128, 64, small_k, (2, 2, 1)),
             _ => tile(64, 64, small_k, (2, 2, 1)),
         }
@@ -291,9 +290,9 @@ impl Product {
             threads,
             &self.args,
         );
-        let exchange = match self.epilogue {
-            Epilogue::Descend => tile.m * (tile.n + 4),
-            _ => tile.exchange_floats(),
+        let exchange = match by_rows {
+            true => tile.m * (tile.n + 4),
+            false => tile.exchange_floats(),
         };
         launch.shared = 4 * (floats * tile.stages).max(exchange);
         launch

@@ -190,36 +190,38 @@ __device__ __forceinline__ Factor factor(float x) {
 
 __device__ __forceinline__ void multiply(float (&c)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0,
                                          u32 b1) {
-    asm volatile(
-        "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 "
+    asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 "
         "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
         : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
         : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 }
 
-__device__ __forceinline__ void multiply_tile(float (&c)[M_FRAGMENTS][N_FRAGMENTS][4],
-                                              const float* a, const float* b, int warp_m,
-                                              int warp_n, int warp_k) {
-    int group = threadIdx.x % 32 / 4, lane = threadIdx.x % 4;
-#pragma unroll
-    for (int step = 0; step < TILE_K; step += 8 * WARPS_K) {
-        const int k = step + 8 * warp_k;
-        Factor fa[M_FRAGMENTS][4], fb[N_FRAGMENTS][2];
+// What a warp multiplies at a time: 8 terms of its rows and columns.
+struct Fragments {
+    Factor a[M_FRAGMENTS][4], b[N_FRAGMENTS][2];
+
+    __device__ __forceinline__ void read(const float* tile_a, const float* tile_b, int warp_m,
+                                         int warp_n, int k) {
+        int group = threadIdx.x % 32 / 4, lane = threadIdx.x % 4;
 #pragma unroll
         for (int i = 0; i < M_FRAGMENTS; ++i) {
 #pragma unroll
             for (int part = 0; part < 4; ++part) {
                 int row = warp_m + 16 * i + group + part % 2 * 8;
-                fa[i][part] = factor(MoverA::read(a, row, k + lane + part / 2 * 4));
+                a[i][part] = factor(MoverA::read(tile_a, row, k + lane + part / 2 * 4));
             }
         }
 #pragma unroll
         for (int j = 0; j < N_FRAGMENTS; ++j) {
 #pragma unroll
             for (int part = 0; part < 2; ++part) {
-                fb[j][part] = factor(MoverB::read(b, warp_n + 8 * j + group, k + lane + part * 4));
+                int column = warp_n + 8 * j + group;
+                b[j][part] = factor(MoverB::read(tile_b, column, k + lane + part * 4));
             }
         }
+    }
+
+    __device__ __forceinline__ void add_to(float (&c)[M_FRAGMENTS][N_FRAGMENTS][4]) const {
 #pragma unroll
         for (int i = 0; i < M_FRAGMENTS; ++i) {
 #pragma unroll
@@ -228,20 +230,37 @@ __device__ __forceinline__ void multiply_tile(float (&c)[M_FRAGMENTS][N_FRAGMENT
                 // The units cut their sums off instead of rounding them: long sums are added
                 // up outside.
                 float sum[4] = {};
-                multiply(sum, fa[i][0].low, fa[i][1].low, fa[i][2].low, fa[i][3].low,
-                         fb[j][0].high, fb[j][1].high);
-                multiply(sum, fa[i][0].high, fa[i][1].high, fa[i][2].high, fa[i][3].high,
-                         fb[j][0].low, fb[j][1].low);
-                multiply(sum, fa[i][0].high, fa[i][1].high, fa[i][2].high, fa[i][3].high,
-                         fb[j][0].high, fb[j][1].high);
+                multiply(sum, a[i][0].low, a[i][1].low, a[i][2].low, a[i][3].low, b[j][0].high,
+                         b[j][1].high);
+                multiply(sum, a[i][0].high, a[i][1].high, a[i][2].high, a[i][3].high, b[j][0].low,
+                         b[j][1].low);
+                multiply(sum, a[i][0].high, a[i][1].high, a[i][2].high, a[i][3].high, b[j][0].high,
+                         b[j][1].high);
 #pragma unroll
                 for (int part = 0; part < 4; ++part) c[i][j][part] += sum[part];
 #else
-                multiply(c[i][j], fa[i][0].high, fa[i][1].high, fa[i][2].high, fa[i][3].high,
-                         fb[j][0].high, fb[j][1].high);
+                multiply(c[i][j], a[i][0].high, a[i][1].high, a[i][2].high, a[i][3].high,
+                         b[j][0].high, b[j][1].high);
 #endif
             }
         }
+    }
+};
+
+// The next fragments are read while the last ones are multiplied.
+__device__ __forceinline__ void multiply_tile(float (&c)[M_FRAGMENTS][N_FRAGMENTS][4],
+                                              const float* a, const float* b, int warp_m,
+                                              int warp_n, int warp_k) {
+    constexpr int STEPS = TILE_K / (8 * WARPS_K);
+    Fragments fragments[2];
+    fragments[0].read(a, b, warp_m, warp_n, 8 * warp_k);
+#pragma unroll
+    for (int step = 0; step < STEPS; ++step) {
+        if (step + 1 < STEPS) {
+            int k = 8 * ((step + 1) * WARPS_K + warp_k);
+            fragments[(step + 1) % 2].read(a, b, warp_m, warp_n, k);
+        }
+        fragments[step % 2].add_to(c);
     }
 }
 
@@ -281,63 +300,125 @@ struct Sink {
             c[to] = p.add ? c[to] + value : value;
         }
     }
+};
 
-    // Two neighbours along n of a C that is contiguous there.
-    __device__ __forceinline__ void put_pair(int m, int n, float first, float second) const {
-        int to = __ldg(p.c_m + m) + n;
-        float2* out = reinterpret_cast<float2*>(c + to);
-        float2 value = make_float2(p.scale * first, p.scale * second);
-        if (EPILOGUE == FORWARD) {
-            if (p.bias) {
-                float2 b = *reinterpret_cast<const float2*>(p.bias + replica * p.bias_replica + n);
-                value.x += p.scale * b.x;
-                value.y += p.scale * b.y;
-            }
-            if (p.other) {
-                int from = __ldg(p.other_x + m) + n;
-                float2 o = *reinterpret_cast<const float2*>(p.other + replica * p.other_replica + from);
-                value.x += o.x;
-                value.y += o.y;
-            }
-            if (p.relu) value = make_float2(relu(value.x), relu(value.y));
-            *out = value;
-            if (p.active) {
-                int also = __ldg(p.active_x + m) + n;
-                *reinterpret_cast<float2*>(p.active + replica * p.active_replica + also) =
-                    make_float2(relu(value.x), relu(value.y));
-            }
-        } else if (EPILOGUE == DATA) {
-            if (p.other) {
-                int from = p.other_x ? __ldg(p.other_x + m) + n : to;
-                float2 y = *reinterpret_cast<const float2*>(p.other + replica * p.other_replica + from);
-                value = make_float2(pass_relu(value.x, y.x), pass_relu(value.y, y.y));
-            }
-            if (p.add) {
-                float2 old = *out;
-                value.x += old.x;
-                value.y += old.y;
-            }
-            *out = value;
-        } else {
-            *out = make_float2(first, second);
-        }
+#if C_INNER == 1
+// The tile of a C that is contiguous along n, row by row: a thread has fours of neighbours.
+struct Rows {
+    static constexpr int QUADS = TILE_N / 4;
+    static constexpr int OWN = TILE_M * QUADS / THREADS;
+    static constexpr int STRIDE = TILE_N + 4;  // of the sums in shared memory
+    static_assert(OWN * THREADS == TILE_M * QUADS, "a thread has whole fours");
+
+    // Row and column of a thread's i-th four.
+    __device__ __forceinline__ static int row(int i) { return (threadIdx.x + i * THREADS) / QUADS; }
+    __device__ __forceinline__ static int column(int i) {
+        return (threadIdx.x + i * THREADS) % QUADS * 4;
+    }
+
+    __device__ __forceinline__ static float4 sum(const float* sums, int i) {
+        return *reinterpret_cast<const float4*>(sums + row(i) * STRIDE + column(i));
     }
 };
+
+// Puts the sums of a tile into shared memory, row by row.
+__device__ __forceinline__ void spread(float* sums, const float (&c)[M_FRAGMENTS][N_FRAGMENTS][4],
+                                       int warp_m, int warp_n) {
+    const int group = threadIdx.x % 32 / 4, lane = threadIdx.x % 4;
+#pragma unroll
+    for (int i = 0; i < M_FRAGMENTS; ++i) {
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+            float* row = sums + (warp_m + 16 * i + group + 8 * half) * Rows::STRIDE;
+#pragma unroll
+            for (int j = 0; j < N_FRAGMENTS; ++j) {
+                *reinterpret_cast<float2*>(row + warp_n + 8 * j + 2 * lane) =
+                    make_float2(c[i][j][2 * half], c[i][j][2 * half + 1]);
+            }
+        }
+    }
+}
+
+__device__ __forceinline__ float4& four(float* at) { return *reinterpret_cast<float4*>(at); }
+
+__device__ __forceinline__ float4 read_four(const float* at) {
+    return *reinterpret_cast<const float4*>(at);
+}
+
+__device__ __forceinline__ float4 add(float4 a, float4 b) {
+    return make_float4(a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w);
+}
+
+__device__ __forceinline__ float4 scaled(float s, float4 a) {
+    return make_float4(s * a.x, s * a.y, s * a.z, s * a.w);
+}
+
+__device__ __forceinline__ float4 relu(float4 a) {
+    return make_float4(relu(a.x), relu(a.y), relu(a.z), relu(a.w));
+}
+
+__device__ __forceinline__ float4 pass_relu(float4 a, float4 y) {
+    return make_float4(pass_relu(a.x, y.x), pass_relu(a.y, y.y), pass_relu(a.z, y.z),
+                       pass_relu(a.w, y.w));
+}
+
+// What is read beside the sums is read for several fours before the first is written.
+__device__ __forceinline__ void put_rows(const Sink& sink, const float* sums, int first_m,
+                                         int first_n) {
+    constexpr int BATCH = Rows::OWN < 4 ? Rows::OWN : 4;
+    const Product& p = sink.p;
+    const float* others = p.other + sink.replica * p.other_replica;
+#pragma unroll 1
+    for (int first = 0; first < Rows::OWN; first += BATCH) {
+        int to[BATCH];
+        float4 other[BATCH], old[BATCH];
+#pragma unroll
+        for (int b = 0; b < BATCH; ++b) {
+            int m = first_m + Rows::row(first + b), n = first_n + Rows::column(first + b);
+            to[b] = m < p.m && n < p.n ? __ldg(p.c_m + m) + n : -1;
+            if (to[b] >= 0 && EPILOGUE != PARTIAL) {
+                if (p.other) {
+                    int from = p.other_x ? __ldg(p.other_x + m) + n : to[b];
+                    other[b] = read_four(others + from);
+                }
+                if (EPILOGUE == DATA && p.add) old[b] = read_four(sink.c + to[b]);
+            }
+        }
+#pragma unroll
+        for (int b = 0; b < BATCH; ++b) {
+            if (to[b] < 0) continue;
+            int m = first_m + Rows::row(first + b), n = first_n + Rows::column(first + b);
+            float4 value = Rows::sum(sums, first + b);
+            if (EPILOGUE != PARTIAL) value = scaled(p.scale, value);
+            if (EPILOGUE == FORWARD) {
+                const float* bias = p.bias + sink.replica * p.bias_replica + n;
+                if (p.bias) value = add(value, scaled(p.scale, read_four(bias)));
+                if (p.other) value = add(value, other[b]);
+                if (p.relu) value = relu(value);
+                if (p.active) {
+                    float* active = p.active + sink.replica * p.active_replica;
+                    four(active + __ldg(p.active_x + m) + n) = relu(value);
+                }
+            } else if (EPILOGUE == DATA) {
+                if (p.other) value = pass_relu(value, other[b]);
+                if (p.add) value = add(value, old[b]);
+            }
+            four(sink.c + to[b]) = value;
+        }
+    }
+}
+#endif
 
 #if EPILOGUE == DESCEND
 // The weights and velocities of a tile, row by row: contiguous reads and writes. The sums are short,
 // so what they are added to is read before they are taken, all of it under way at once.
 struct Weights {
-    static constexpr int QUADS = TILE_N / 4;
-    static constexpr int OWN = TILE_M * QUADS / THREADS;
-    static constexpr int STRIDE = TILE_N + 4;  // of the sums in shared memory
-    static_assert(OWN * THREADS == TILE_M * QUADS, "a thread has whole fours of weights");
+    static constexpr int OWN = Rows::OWN;
     float4 weight[OWN], velocity[OWN];
 
     // Offset of a thread's i-th four in C; negative outside.
     __device__ __forceinline__ static int place(const Product& p, int i, int first_m, int first_n) {
-        int at = threadIdx.x + i * THREADS;
-        int m = first_m + at / QUADS, n = first_n + at % QUADS * 4;
+        int m = first_m + Rows::row(i), n = first_n + Rows::column(i);
         return m < p.m && n < p.n ? __ldg(p.c_m + m) + n : -1;
     }
 
@@ -358,10 +439,9 @@ struct Weights {
         const float rate = sink.learning_rate;
 #pragma unroll
         for (int i = 0; i < OWN; ++i) {
-            int at = place(p, i, first_m, first_n), own = threadIdx.x + i * THREADS;
+            int at = place(p, i, first_m, first_n);
             if (at >= 0) {
-                const float4 sum =
-                    *reinterpret_cast<const float4*>(sums + own / QUADS * STRIDE + own % QUADS * 4);
+                const float4 sum = Rows::sum(sums, i);
                 float4 &w = weight[i], &v = velocity[i];
                 descend(w.x, v.x, p.scale * sum.x, rate, p.descent);
                 descend(w.y, v.y, p.scale * sum.y, rate, p.descent);
@@ -373,24 +453,6 @@ struct Weights {
         }
     }
 };
-
-// Puts the sums of a tile into shared memory, row by row.
-__device__ __forceinline__ void spread(float* sums, const float (&c)[M_FRAGMENTS][N_FRAGMENTS][4],
-                                       int warp_m, int warp_n) {
-    const int group = threadIdx.x % 32 / 4, lane = threadIdx.x % 4;
-#pragma unroll
-    for (int i = 0; i < M_FRAGMENTS; ++i) {
-#pragma unroll
-        for (int half = 0; half < 2; ++half) {
-            float* row = sums + (warp_m + 16 * i + group + 8 * half) * Weights::STRIDE;
-#pragma unroll
-            for (int j = 0; j < N_FRAGMENTS; ++j) {
-                *reinterpret_cast<float2*>(row + warp_n + 8 * j + 2 * lane) =
-                    make_float2(c[i][j][2 * half], c[i][j][2 * half + 1]);
-            }
-        }
-    }
-}
 #endif
 
 #if WARPS_K > 1
@@ -414,7 +476,11 @@ __device__ __forceinline__ void add_warps(float (&c)[M_FRAGMENTS][N_FRAGMENTS][4
 }
 #endif
 
-extern "C" __global__ void __launch_bounds__(THREADS)
+// Blocks of a multiprocessor that registers should allow: the step of weights waits for memory, the
+// more of it the better.
+#define FEWEST_BLOCKS (EPILOGUE == DESCEND ? 4 : 1)
+
+extern "C" __global__ void __launch_bounds__(THREADS, FEWEST_BLOCKS)
 product(const __grid_constant__ Product p) {
     const int replica = blockIdx.z;
     if (!p.replicas[replica].active) return;
@@ -478,12 +544,16 @@ product(const __grid_constant__ Product p) {
     add_warps(c, shared, warp, warp_k);
     if (warp_k > 0) return;
 #endif
-#if EPILOGUE == DESCEND
+#if C_INNER == 1
     asm volatile("cp.async.wait_all;");
     __syncthreads();
     spread(shared, c, warp_m, warp_n);
     __syncthreads();
+#if EPILOGUE == DESCEND
     weights.step(sink, shared, first_m, first_n);
+#else
+    put_rows(sink, shared, first_m, first_n);
+#endif
 #else
 #pragma unroll
     for (int i = 0; i < M_FRAGMENTS; ++i) {
@@ -494,14 +564,8 @@ product(const __grid_constant__ Product p) {
 #pragma unroll
             for (int j = 0; j < N_FRAGMENTS; ++j) {
                 int n = first_n + warp_n + 8 * j + 2 * lane;
-                float first = c[i][j][2 * half], second = c[i][j][2 * half + 1];
-                if (C_INNER == 1) {
-                    // n is even and so is the count: a pair is inside or outside.
-                    if (n < p.n) sink.put_pair(m, n, first, second);
-                } else {
-                    if (n < p.n) sink.put(m, n, first);
-                    if (n + 1 < p.n) sink.put(m, n + 1, second);
-                }
+                if (n < p.n) sink.put(m, n, c[i][j][2 * half]);
+                if (n + 1 < p.n) sink.put(m, n + 1, c[i][j][2 * half + 1]);
             }
         }
     }
