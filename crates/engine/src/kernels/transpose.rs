@@ -26,8 +26,8 @@ per_isa!(
         = rows_to_panels_kernel
 );
 per_isa!(
-    /// x by panels, its rows as they are.
-    pub fn rows_by_panels(panels: &mut [f32], x: &[f32], matrix: Matrix)
+    /// x by panels `panel` floats apart, its rows as they are.
+    pub fn rows_by_panels(panels: &mut [f32], panel: usize, x: &[f32], matrix: Matrix)
         = plain rows_by_panels_kernel
 );
 per_isa!(
@@ -49,20 +49,20 @@ fn rows_to_panels_kernel<S: Simd>(panels: &mut [f32], x: &[f32], matrix: Matrix,
 }
 
 #[inline(always)]
-fn rows_by_panels_kernel(panels: &mut [f32], x: &[f32], matrix: Matrix) {
+fn rows_by_panels_kernel(panels: &mut [f32], panel: usize, x: &[f32], matrix: Matrix) {
     let Matrix {
         rows,
         columns,
         step,
     } = matrix;
-    for (panel, to) in panels.chunks_mut(rows * PANEL).enumerate() {
-        let first = panel * PANEL;
+    for (at, to) in panels.chunks_mut(panel).enumerate() {
+        let first = at * PANEL;
         if first + PANEL <= columns {
-            for (r, to) in to.chunks_exact_mut(PANEL).enumerate() {
+            for (r, to) in to.chunks_exact_mut(PANEL).enumerate().take(rows) {
                 to.copy_from_slice(&x[r * step + first..][..PANEL]);
             }
         } else if first < columns {
-            for (r, to) in to.chunks_exact_mut(PANEL).enumerate() {
+            for (r, to) in to.chunks_exact_mut(PANEL).enumerate().take(rows) {
                 let row = &x[r * step + first..r * step + columns];
                 to[..row.len()].copy_from_slice(row);
             }
@@ -195,7 +195,7 @@ mod tests {
             }
         }
         let mut by_panels = vec![-1.0; rows * padded];
-        rows_by_panels(isa, &mut by_panels, &x, matrix);
+        rows_by_panels(isa, &mut by_panels, matrix.rows * PANEL, &x, matrix);
         for r in 0..rows {
             for c in 0..columns {
                 let at = (c / PANEL * rows + r) * PANEL + c % PANEL;

@@ -6,6 +6,8 @@
 //! allocates nothing.
 
 mod affine;
+mod conv_data;
+mod conv_weight;
 mod elementwise;
 mod geometry;
 mod learner;
