@@ -9,13 +9,18 @@
 
 use super::conv_data::{DataGradient, DataPass};
 use super::conv_weight::{WeightGradient, WeightPass};
+use super::elementwise::Gradient;
 use super::geometry::{Geometry, Tables};
 use super::learner::Learner;
+use super::norm::Call;
 use super::plane::Plane;
 use super::workspace::Scratch;
 use crate::kernels::product::{PANEL, Product, Segment, Store, Sum};
 use crate::kernels::transpose::{self, Matrix};
 use crate::kernels::{Isa, rowwise};
+
+/// Weights that stay in a second-level cache while others pass through it.
+const CACHED_WEIGHTS: usize = 48 * 1024;
 
 /// A dense layer or convolution, compiled for a batch size.
 #[derive(Debug)]
@@ -98,6 +103,11 @@ impl Affine {
         }
     }
 
+    /// Whether its data gradient can take the part of an activation before it.
+    pub fn takes_activation(&self) -> bool {
+        matches!(self.backward, Backward::Conv(..))
+    }
+
     /// Floats of the two scratch buffers that the backward passes need for a batch.
     pub fn scratch(&self, batch: usize) -> [usize; 2] {
         match &self.backward {
@@ -126,6 +136,7 @@ impl Affine {
             Product {
                 a: &y[first * self.geometry.input.image() + self.geometry.corner..],
                 a_rows: &self.tables.reads,
+                rows_ahead: false,
                 b: &weights[self.weight..],
                 b_panel: self.geometry.weight_panel(),
                 sum: Sum {
@@ -222,6 +233,7 @@ impl Affine {
         Product {
             a: y,
             a_rows: &self.tables.inputs,
+            rows_ahead: false,
             b: dz,
             b_panel: PANEL,
             sum: Sum {
@@ -264,6 +276,7 @@ impl Affine {
         Product {
             a: y_t.with_spare(),
             a_rows: &self.tables.weight_rows,
+            rows_ahead: false,
             b: dz_panels.with_spare(),
             b_panel: n * PANEL,
             sum: Sum {
@@ -281,29 +294,31 @@ impl Affine {
         .run(isa);
     }
 
-    /// dy ← dy + ∂loss/∂y. Border pixels of dy receive what nobody reads; it reaches a
-    /// spare line beyond its plane.
+    /// dy from dz. Border pixels of dy receive what nobody reads. Given an `activation`, y
+    /// after a ReLU, a convolution takes the part of that in the gradient as well.
     pub fn data_backward(
         &self,
-        isa: Isa,
-        dy: &mut [f32],
+        call: Call,
+        to: Gradient<'_>,
         dz: &[f32],
         weights: &[f32],
         scratch: &mut Scratch,
-        n: usize,
+        activation: Option<&[f32]>,
     ) {
+        let Call { isa, n } = call;
         match &self.backward {
-            Backward::Dense => self.dense_data_backward(isa, dy, dz, weights, scratch, n),
+            Backward::Dense => self.dense_data_backward(call, to, dz, weights, scratch),
             Backward::Conv(data, _) => {
                 let pass = DataPass {
                     isa,
-                    dy,
+                    to,
                     dz,
                     w: &weights[self.weight..],
                     scale: self.scale,
+                    activation,
                 };
                 let w_t = scratch.0[0].with_spare_mut();
-                data.add(pass, &self.geometry, w_t, n);
+                data.run(pass, &self.geometry, w_t, n);
             }
         }
     }
@@ -311,13 +326,13 @@ impl Affine {
     /// dyᵀ = W·dzᵀ: both transposes are of small matrices, W is read as it lies.
     fn dense_data_backward(
         &self,
-        isa: Isa,
-        dy: &mut [f32],
+        call: Call,
+        to: Gradient<'_>,
         dz: &[f32],
         weights: &[f32],
         scratch: &mut Scratch,
-        n: usize,
     ) {
+        let Call { isa, n } = call;
         let fan_in = self.geometry.fan_in();
         let outputs = self.geometry.channels().next_multiple_of(PANEL);
         let [dz_t, dy_t] = &mut scratch.0;
@@ -327,29 +342,35 @@ impl Affine {
             step: self.geometry.output.image(),
         };
         transpose::rows_to_panels(isa, dz_t.get_mut(), dz, dz_rows, outputs);
-        Product {
-            a: &weights[self.weight..],
-            a_rows: &self.tables.weight_rows,
-            b: dz_t.with_spare(),
-            b_panel: outputs * PANEL,
-            sum: Sum {
-                segments: &self.tables.weight_panels,
-                a_step: 1,
-                b_step: PANEL,
-            },
-            c: dy_t.get_mut(),
-            c_rows: &self.tables.weight_rows,
-            c_panel: fan_in * PANEL,
-            m: fan_in,
-            n,
-            store: Store::Set { scale: self.scale },
+        // So many inputs at a time that their weights stay in cache from one panel of
+        // images to the next.
+        let at_a_time = (CACHED_WEIGHTS / outputs).max(1).next_multiple_of(12);
+        for first in (0..fan_in).step_by(at_a_time) {
+            Product {
+                a: &weights[self.weight + first * PANEL..],
+                a_rows: &self.tables.weight_rows,
+                rows_ahead: true,
+                b: dz_t.with_spare(),
+                b_panel: outputs * PANEL,
+                sum: Sum {
+                    segments: &self.tables.weight_panels,
+                    a_step: 1,
+                    b_step: PANEL,
+                },
+                c: &mut dy_t.get_mut()[first * PANEL..],
+                c_rows: &self.tables.weight_rows,
+                c_panel: fan_in * PANEL,
+                m: at_a_time.min(fan_in - first),
+                n,
+                store: Store::Set { scale: self.scale },
+            }
+            .run(isa);
         }
-        .run(isa);
         let dy_rows = Matrix {
             rows: n,
             columns: fan_in,
             step: self.geometry.input.image(),
         };
-        transpose::add_panels_to_rows(isa, dy, dy_t.get(), dy_rows);
+        transpose::panels_to_rows(isa, to.dx, dy_t.get(), dy_rows, to.write);
     }
 }

@@ -4,9 +4,11 @@
 //! every output adds to the taps it read. A sum then runs over all filter rows before it
 //! goes to memory, and the rows of dz need no border of zeros.
 
+use super::elementwise::Gradient;
 use super::geometry::Geometry;
 use crate::kernels::Isa;
 use crate::kernels::product::{PANEL, Product, Rows, Segment, Store, Sum};
+use crate::kernels::rowwise::{self, Write};
 use crate::kernels::transpose::{self, Matrix};
 
 /// Outputs that one product should cover.
@@ -21,7 +23,7 @@ pub(super) struct DataGradient {
     grouped: Spread,
     /// The outputs of one row of one image, for what a group does not fill.
     single: Spread,
-    /// Every row of inputs that is not border and that an output reads.
+    /// Every row of inputs that is not border.
     rows: Vec<InputRow>,
 }
 
@@ -38,6 +40,8 @@ struct Spread {
 /// A row of inputs and its sum.
 #[derive(Debug)]
 struct InputRow {
+    /// Where its first pixel lies in an image.
+    first: usize,
     /// Where its first tap lies in an image.
     start: usize,
     /// A stretch for every row of outputs that reads it.
@@ -52,6 +56,8 @@ impl DataGradient {
         let divides = |group: &usize| batch.is_multiple_of(*group);
         let group = (most.div_ceil(2)..=most).rev().find(divides);
         let group = group.unwrap_or(most);
+        // Counted from the filter's corner, the first rows are padding.
+        let padding = input.border - layer.corner / (input.row() + input.shape.channels);
         let row = |y: usize| {
             let stretch = |ky: usize| {
                 let from = y.checked_sub(ky)?;
@@ -63,20 +69,16 @@ impl DataGradient {
                 })
             };
             InputRow {
+                first: input.at(0, y - padding),
                 start: layer.corner + y * input.row(),
                 segments: (0..layer.kernel_rows).filter_map(stretch).collect(),
             }
         };
-        // Counted from the filter's corner, the first rows are padding.
-        let padding = input.border - layer.corner / (input.row() + input.shape.channels);
         Self {
             group,
             grouped: Spread::new(layer, group),
             single: Spread::new(layer, 1),
-            rows: (padding..padding + input.shape.height)
-                .map(row)
-                .filter(|row| !row.segments.is_empty())
-                .collect(),
+            rows: (padding..padding + input.shape.height).map(row).collect(),
         }
     }
 
@@ -85,15 +87,15 @@ impl DataGradient {
         layer.kernel_rows * filter_len(layer)
     }
 
-    /// dy ← dy + scale·(W, transposed, ∗ dz) for `n` images. `w_t` is scratch with a
-    /// spare line.
-    pub fn add(&self, pass: DataPass<'_>, layer: &Geometry, w_t: &mut [f32], n: usize) {
+    /// dy from dz for `n` images. `w_t` is scratch with a spare line.
+    pub fn run(&self, pass: DataPass<'_>, layer: &Geometry, w_t: &mut [f32], n: usize) {
         let DataPass {
             isa,
-            dy,
+            to: Gradient { dx: dy, write },
             dz,
             w,
             scale,
+            activation,
         } = pass;
         for ky in 0..layer.kernel_rows {
             let filter = Matrix {
@@ -112,9 +114,23 @@ impl DataGradient {
                 false => (1, &self.single),
             };
             for row in &self.rows {
+                let places = (first..first + images)
+                    .map(|image| image * layer.input.image() + row.first)
+                    .map(|start| start..start + layer.input.run());
+                // What is cleared right before it is added to is in cache.
+                if write == Write::Set {
+                    let border = layer.input.border * layer.input.shape.channels;
+                    for place in places.clone() {
+                        dy[place.start - border..place.end + border].fill(0.0);
+                    }
+                }
+                if row.segments.is_empty() {
+                    continue;
+                }
                 Product {
                     a: &dz[first * layer.output.image()..],
                     a_rows: &spread.reads,
+                    rows_ahead: false,
                     b: w_t,
                     b_panel: layer.channels().next_multiple_of(PANEL) * PANEL,
                     sum: Sum {
@@ -131,6 +147,11 @@ impl DataGradient {
                     store: Store::Add { scale },
                 }
                 .run(isa);
+                if let Some(y) = activation {
+                    for place in places {
+                        rowwise::relu_backward(isa, &mut dy[place.clone()], &y[place]);
+                    }
+                }
             }
             first += images;
         }
@@ -141,14 +162,16 @@ impl DataGradient {
 /// their end.
 pub(super) struct DataPass<'a> {
     pub isa: Isa,
-    /// ∂loss/∂y, added to.
-    pub dy: &'a mut [f32],
+    /// ∂loss/∂y.
+    pub to: Gradient<'a>,
     /// ∂loss/∂z.
     pub dz: &'a [f32],
     /// W.
     pub w: &'a [f32],
     /// The scheme's factor.
     pub scale: f32,
+    /// y, if it went through an activation whose part in the gradient is taken here.
+    pub activation: Option<&'a [f32]>,
 }
 
 /// Floats of one filter row whose inputs are columns, by panels.

@@ -118,6 +118,7 @@ impl WeightGradient {
                 Product {
                     a: &y[self.corner..],
                     a_rows: &self.taps,
+                    rows_ahead: false,
                     b: dz,
                     b_panel: self.output.panel,
                     sum: Sum {

@@ -15,6 +15,7 @@ mod norm;
 mod plane;
 mod pool;
 mod program;
+mod slots;
 mod weights;
 mod workspace;
 

@@ -4,7 +4,7 @@ use super::{PANEL, Product, Store, Sum};
 use crate::buffer::LINE;
 use crate::kernels::per_isa;
 use crate::kernels::rowwise::Step;
-use crate::kernels::simd::Simd;
+use crate::kernels::simd::{Simd, prefetch};
 use spec::UpdateRule;
 
 per_isa!(
@@ -104,6 +104,11 @@ fn tile<S: Simd, const ROWS: usize, const VECTORS: usize>(
         for segment in segments {
             let a: [*const f32; ROWS] =
                 std::array::from_fn(|i| product.a.as_ptr().add(a_rows[i] + segment.a));
+            if product.rows_ahead {
+                for_rows!(ROWS, |I| {
+                    prefetch(a[I].wrapping_add(ROWS * PANEL));
+                });
+            }
             let mut b = product.b.as_ptr().add(segment.b);
             for k in 0..segment.len {
                 let row_b: [S::V; VECTORS] =
