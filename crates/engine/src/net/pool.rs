@@ -2,14 +2,15 @@
 //! fill a window are left out.
 //!
 //! Channels are taken eight at a time, past the end of a pixel where it has fewer:
-//! what is read there is the next pixel, and what is written is put right or left
-//! unchanged. Planes have room for that behind them.
+//! what is read there is the next pixel, and what is written is put right. Planes have room
+//! for that behind them.
 
 use super::elementwise::Gradient;
 use super::plane::Plane;
 use crate::buffer::LINE;
 use crate::kernels::rowwise::Write;
 use crate::kernels::{Isa, per_isa};
+use spec::Shape;
 
 /// How a window becomes one value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -124,11 +125,16 @@ fn read(x: &[f32], at: usize) -> Vector {
 /// Writes the lanes that are channels of this pixel.
 #[inline(always)]
 fn write_lanes(y: &mut [f32], at: usize, values: Vector, lanes: usize) {
+    let y = &mut y[at..at + LANES];
     if lanes == LANES {
-        y[at..at + LANES].copy_from_slice(&values);
-    } else {
-        for (y, value) in y[at..at + lanes].iter_mut().zip(values) {
-            *y = value;
+        return y.copy_from_slice(&values);
+    }
+    // Lanes one by one would be a loop of unforeseen length.
+    let mut done = 0;
+    for part in [4, 2, 1] {
+        if lanes & part != 0 {
+            y[done..done + part].copy_from_slice(&values[done..done + part]);
+            done += part;
         }
     }
 }
@@ -195,21 +201,24 @@ fn max_backward_kernel(pass: PoolPass<'_>, pool: Pool, n: usize) {
         |image, row| { clear(dx, write, pool, image, row) },
         |to, from, lanes| {
             let best = read(y, to);
-            // What is left to give; nothing in the lanes of the next pixel.
+            // What is left to give.
             let mut left = read(dy, to);
-            for (lane, left) in left.iter_mut().enumerate() {
-                let given = lane < lanes && !(after_relu && best[lane] <= 0.0);
-                *left = if given { *left } else { 0.0 };
+            for (left, best) in left.iter_mut().zip(best) {
+                *left = if after_relu && best <= 0.0 {
+                    0.0
+                } else {
+                    *left
+                };
             }
             for_window!(pool, from, |at| {
                 let values = read(x, at);
-                let mut gradient = read(dx, at);
+                let mut gradient = before(dx, write, at);
                 for lane in 0..LANES {
                     let chosen = values[lane] == best[lane];
                     gradient[lane] += if chosen { left[lane] } else { 0.0 };
                     left[lane] = if chosen { 0.0 } else { left[lane] };
                 }
-                write_lanes(dx, at, gradient, LANES);
+                write_lanes(dx, at, gradient, lanes);
             });
         }
     );
@@ -228,26 +237,33 @@ fn mean_backward_kernel(pass: PoolPass<'_>, pool: Pool, n: usize) {
         n,
         |image, row| { clear(dx, write, pool, image, row) },
         |to, from, lanes| {
-            let mut part = read(dy, to);
-            for (lane, part) in part.iter_mut().enumerate() {
-                *part = if lane < lanes { *part * share } else { 0.0 };
-            }
+            let part = read(dy, to).map(|dy| dy * share);
             for_window!(pool, from, |at| {
-                let mut gradient = read(dx, at);
+                let mut gradient = before(dx, write, at);
                 for lane in 0..LANES {
                     gradient[lane] += part[lane];
                 }
-                write_lanes(dx, at, gradient, LANES);
+                write_lanes(dx, at, gradient, lanes);
             });
         }
     );
 }
 
-/// Clears the inputs of a row of outputs if nobody wrote there before: they are in cache
-/// when it is added to them.
+/// What was there, as far as it counts.
+#[inline(always)]
+fn before(dx: &[f32], write: Write, at: usize) -> Vector {
+    match write {
+        Write::Set => [0.0; LANES],
+        Write::Add => read(dx, at),
+    }
+}
+
+/// Clears the inputs of a row of outputs, if they are to be set and windows leave some out.
 #[inline(always)]
 fn clear(dx: &mut [f32], write: Write, pool: Pool, image: usize, row: usize) {
-    if write == Write::Set {
+    let Shape { height, width, .. } = pool.input.shape;
+    let covered = height.is_multiple_of(pool.window.0) && width.is_multiple_of(pool.window.1);
+    if write == Write::Set && !covered {
         for y in pool.input_rows(row) {
             dx[pool.input.at(image, y)..][..pool.input.run()].fill(0.0);
         }
@@ -257,7 +273,6 @@ fn clear(dx: &mut [f32], write: Write, pool: Pool, image: usize, row: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use spec::Shape;
 
     fn pool(kind: Kind, channels: usize) -> Pool {
         let plane = |side, border| Plane {
