@@ -43,7 +43,10 @@ enum Backward {
     /// From all of an image.
     Dense,
     /// From parts of it.
-    Conv(DataGradient, WeightGradient),
+    Conv {
+        data: Box<DataGradient>,
+        weight: Box<WeightGradient>,
+    },
 }
 
 /// What a layer needs besides its geometry.
@@ -87,10 +90,10 @@ impl Affine {
         };
         let backward = match geometry.is_dense() {
             true => Backward::Dense,
-            false => Backward::Conv(
-                DataGradient::new(&geometry, batch),
-                WeightGradient::new(&geometry, batch),
-            ),
+            false => Backward::Conv {
+                data: Box::new(DataGradient::new(&geometry, batch)),
+                weight: Box::new(WeightGradient::new(&geometry, batch)),
+            },
         };
         Self {
             tables: Tables::new(&geometry, batch),
@@ -105,7 +108,7 @@ impl Affine {
 
     /// Whether its data gradient can take the part of an activation before it.
     pub fn takes_activation(&self) -> bool {
-        matches!(self.backward, Backward::Conv(..))
+        matches!(self.backward, Backward::Conv { .. })
     }
 
     /// Floats of the two scratch buffers that the backward passes need for a batch.
@@ -116,7 +119,7 @@ impl Affine {
                 let columns = batch.next_multiple_of(PANEL);
                 [outputs * columns, self.geometry.fan_in() * columns]
             }
-            Backward::Conv(_, weight) => {
+            Backward::Conv { weight, .. } => {
                 let [dz, y] = weight.scratch();
                 [dz.max(DataGradient::scratch(&self.geometry)), y]
             }
@@ -201,7 +204,7 @@ impl Affine {
             learner.finish(isa, values);
         }
         match &self.backward {
-            Backward::Conv(_, weight) => {
+            Backward::Conv { weight, .. } => {
                 let values = self.weight..self.weight + self.geometry.weight_len();
                 let pass = WeightPass {
                     isa,
@@ -308,7 +311,7 @@ impl Affine {
         let Call { isa, n } = call;
         match &self.backward {
             Backward::Dense => self.dense_data_backward(call, to, dz, weights, scratch),
-            Backward::Conv(data, _) => {
+            Backward::Conv { data, .. } => {
                 let pass = DataPass {
                     isa,
                     to,

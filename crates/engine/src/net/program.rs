@@ -5,7 +5,7 @@ use super::elementwise::{Add, Dropout, Relu};
 use super::norm::Norm;
 use super::plane::Plane;
 use super::pool::{Kind, Pool};
-use super::slots::Slots;
+use super::slots::{Slots, order_writes};
 use super::weights::{Place, Weights};
 use crate::buffer::LINE;
 use crate::kernels::rowwise::Write;
@@ -45,8 +45,6 @@ pub(super) struct Node {
 pub struct Program {
     pub(super) planes: Vec<Plane>,
     pub(super) nodes: Vec<Node>,
-    /// Planes whose gradient somebody needs: those that a parameter reaches.
-    pub(super) learned: Vec<bool>,
     /// Where the gradients of planes are kept.
     pub(super) slots: Slots,
     pub(super) scratch: [usize; 2],
@@ -88,6 +86,7 @@ impl Program {
             statistics: Vec::new(),
             dropouts: 0,
         };
+        // Planes whose gradient somebody needs: those that a parameter reaches.
         let mut learned = vec![false; planes.len()];
         let mut nodes = Vec::with_capacity(draft.steps.len());
         for step in draft.steps {
@@ -121,7 +120,6 @@ impl Program {
         Self {
             planes,
             nodes,
-            learned,
             slots,
             scratch,
             weights,
@@ -179,18 +177,6 @@ impl Program {
             .iter()
             .map(|plane| plane.image() * self.batch + 2 * LINE)
             .sum()
-    }
-}
-
-/// The last reader of a plane is the first to write its gradient.
-fn order_writes(nodes: &mut [Node], planes: usize) {
-    let mut written = vec![false; planes];
-    for node in nodes.iter_mut().rev() {
-        for (input, write) in node.inputs.iter().zip(&mut node.writes) {
-            if !std::mem::replace(&mut written[*input], true) {
-                *write = Write::Set;
-            }
-        }
     }
 }
 

@@ -152,40 +152,38 @@ impl Workspace {
     ) {
         let call = Call { isa: self.isa, n };
         let (node, state) = (&program.nodes[at], &mut self.states[at]);
-        {
-            let mut output = take(&mut self.values[node.output]);
-            let y = output.get_mut();
-            let x = self.values[node.inputs[0]].with_spare();
-            let weights = model.weights.with_spare();
-            match (&node.op, state) {
-                (Op::Affine(op), _) => op.forward(self.isa, output.with_spare_mut(), x, weights, n),
-                (Op::Norm(op), State::Norm(state)) => match mode {
-                    Mode::Training { .. } => {
-                        let running = &mut model.statistics;
-                        op.forward_training(call, y, x, weights, running, state);
-                    }
-                    Mode::Evaluation => {
-                        let running = &model.statistics;
-                        op.forward_evaluation(call, y, x, weights, running, state);
-                    }
-                },
-                (Op::Relu(op), _) => op.forward(self.isa, y, x, n),
-                (Op::Pool(op), _) => op.forward(self.isa, output.with_spare_mut(), x, n),
-                (Op::Dropout(op), state) => match (mode, state) {
-                    (Mode::Training { seed, step }, State::Mask(mask)) => {
-                        op.draw(mask, seed, step, n);
-                        op.forward(self.isa, y, x, mask, n);
-                    }
-                    _ => op.forward_evaluation(y, x, n),
-                },
-                (Op::Add(op), _) => {
-                    let other = self.values[node.inputs[1]].with_spare();
-                    op.forward(self.isa, y, x, other, n);
+        let mut output = take(&mut self.values[node.output]);
+        let y = output.get_mut();
+        let x = self.values[node.inputs[0]].with_spare();
+        let weights = model.weights.with_spare();
+        match (&node.op, state) {
+            (Op::Affine(op), _) => op.forward(self.isa, output.with_spare_mut(), x, weights, n),
+            (Op::Norm(op), State::Norm(state)) => match mode {
+                Mode::Training { .. } => {
+                    let running = &mut model.statistics;
+                    op.forward_training(call, y, x, weights, running, state);
                 }
-                (Op::Norm(_), _) => unreachable!("made together with its state"),
+                Mode::Evaluation => {
+                    let running = &model.statistics;
+                    op.forward_evaluation(call, y, x, weights, running, state);
+                }
+            },
+            (Op::Relu(op), _) => op.forward(self.isa, y, x, n),
+            (Op::Pool(op), _) => op.forward(self.isa, output.with_spare_mut(), x, n),
+            (Op::Dropout(op), state) => match (mode, state) {
+                (Mode::Training { seed, step }, State::Mask(mask)) => {
+                    op.draw(mask, seed, step, n);
+                    op.forward(self.isa, y, x, mask, n);
+                }
+                _ => op.forward_evaluation(y, x, n),
+            },
+            (Op::Add(op), _) => {
+                let other = self.values[node.inputs[1]].with_spare();
+                op.forward(self.isa, y, x, other, n);
             }
-            self.values[node.output] = output;
+            (Op::Norm(_), _) => unreachable!("made together with its state"),
         }
+        self.values[node.output] = output;
     }
 
     /// From the gradient of the logits to those of all learned values. Each layer's data
