@@ -89,11 +89,19 @@ impl<'a> Gather<'a> {
 
     /// Puts example `index` at `place`, unchanged.
     pub fn put(&self, inputs: &mut [f32], place: usize, from: &Examples, index: usize) {
+        let size = self.plane.shape.size();
+        if self.plane.border == 0 {
+            let image = &mut inputs[place * size..(place + 1) * size];
+            return self.row(image, from, index * size);
+        }
         let run = self.plane.run();
         for y in 0..self.plane.shape.height {
             let start = self.plane.at(place, y);
-            let row = index * self.plane.shape.size() + y * run;
-            self.row(&mut inputs[start..start + run], from, row);
+            self.row(
+                &mut inputs[start..start + run],
+                from,
+                index * size + y * run,
+            );
         }
     }
 

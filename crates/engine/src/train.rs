@@ -266,7 +266,6 @@ impl<'a> Training<'a> {
             step: self.progress.step,
         };
         self.workspace.forward(program, &mut self.model, mode, n);
-        self.workspace.clear_gradients();
         let (logits, gradient) = self.workspace.logits_and_gradient();
         let smoothing = self.run.setting.regularizers.label_smoothing as f32;
         let loss =

@@ -98,7 +98,7 @@ pub struct Run {
 pub struct RunId([u8; 16]);
 
 /// Raised when a change to the engine changes what a run gives; old records then no longer match.
-const RESULT_VERSION: u32 = 2;
+const RESULT_VERSION: u32 = 3;
 
 impl Run {
     /// Whether a device can train both together: they differ in seed and ε alone.

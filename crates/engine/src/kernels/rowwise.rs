@@ -20,16 +20,20 @@ per_isa!(
     pub fn add(z: &mut [f32], x: &[f32], y: &[f32]) = plain add_kernel
 );
 per_isa!(
-    /// y ← y + x.
-    pub fn accumulate(y: &mut [f32], x: &[f32]) = plain accumulate_kernel
+    /// y ← x, or y + x.
+    pub fn pass_on(y: &mut [f32], x: &[f32], write: Write) = plain pass_on_kernel
+);
+per_isa!(
+    /// dx ← dy where y is above 0 or NaN and else 0, or dx + that.
+    pub fn pass_relu(dx: &mut [f32], dy: &[f32], y: &[f32], write: Write) = plain pass_relu_kernel
 );
 per_isa!(
     /// y = x·mask.
     pub fn masked(y: &mut [f32], x: &[f32], mask: &[f32]) = plain masked_kernel
 );
 per_isa!(
-    /// y ← y + x·mask.
-    pub fn accumulate_masked(y: &mut [f32], x: &[f32], mask: &[f32]) = plain accumulate_masked_kernel
+    /// y ← x·mask, or y + x·mask.
+    pub fn pass_masked(y: &mut [f32], x: &[f32], mask: &[f32], write: Write) = plain pass_masked_kernel
 );
 per_isa!(
     /// sums ← sums + the rows of x, each of sums.len() values.
@@ -40,6 +44,16 @@ per_isa!(
     pub fn update(weights: &mut [f32], velocity: &mut [f32], gradient: &[f32], step: Step)
         = update_kernel
 );
+
+/// What becomes of what was there. The first to write a gradient sets it, so that nobody
+/// has to clear it; the others add.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Write {
+    /// It is forgotten.
+    Set,
+    /// It is added to.
+    Add,
+}
 
 /// Longest block of rows that is summed at a time.
 const MOST_BLOCK: usize = 512;
@@ -77,9 +91,19 @@ fn add_kernel(z: &mut [f32], x: &[f32], y: &[f32]) {
 }
 
 #[inline(always)]
-fn accumulate_kernel(y: &mut [f32], x: &[f32]) {
-    for (y, x) in y.iter_mut().zip(x) {
-        *y += x;
+fn pass_on_kernel(y: &mut [f32], x: &[f32], write: Write) {
+    match write {
+        Write::Set => y.copy_from_slice(x),
+        Write::Add => y.iter_mut().zip(x).for_each(|(y, x)| *y += x),
+    }
+}
+
+#[inline(always)]
+fn pass_relu_kernel(dx: &mut [f32], dy: &[f32], y: &[f32], write: Write) {
+    let values = dx.iter_mut().zip(dy).zip(y);
+    match write {
+        Write::Set => values.for_each(|((dx, dy), y)| *dx = if *y <= 0.0 { 0.0 } else { *dy }),
+        Write::Add => values.for_each(|((dx, dy), y)| *dx += if *y <= 0.0 { 0.0 } else { *dy }),
     }
 }
 
@@ -91,9 +115,14 @@ fn masked_kernel(y: &mut [f32], x: &[f32], mask: &[f32]) {
 }
 
 #[inline(always)]
-fn accumulate_masked_kernel(y: &mut [f32], x: &[f32], mask: &[f32]) {
-    for ((y, x), mask) in y.iter_mut().zip(x).zip(mask) {
-        *y += x * mask;
+fn pass_masked_kernel(y: &mut [f32], x: &[f32], mask: &[f32], write: Write) {
+    match write {
+        Write::Set => masked_kernel(y, x, mask),
+        Write::Add => {
+            for ((y, x), mask) in y.iter_mut().zip(x).zip(mask) {
+                *y += x * mask;
+            }
+        }
     }
 }
 

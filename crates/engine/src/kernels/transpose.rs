@@ -6,6 +6,7 @@
 
 use super::per_isa;
 use super::product::PANEL;
+use super::rowwise::Write;
 use super::simd::{BLOCK, Simd};
 
 /// The shape of a matrix of ordinary rows.
@@ -26,14 +27,14 @@ per_isa!(
         = rows_to_panels_kernel
 );
 per_isa!(
-    /// x by panels, its rows as they are.
-    pub fn rows_by_panels(panels: &mut [f32], x: &[f32], matrix: Matrix)
+    /// x by panels `panel` floats apart, its rows as they are.
+    pub fn rows_by_panels(panels: &mut [f32], panel: usize, x: &[f32], matrix: Matrix)
         = plain rows_by_panels_kernel
 );
 per_isa!(
-    /// y ← y + the transpose of panels, whose columns become the rows of y.
-    pub fn add_panels_to_rows(y: &mut [f32], panels: &[f32], matrix: Matrix)
-        = add_panels_to_rows_kernel
+    /// y ← the transpose of panels, whose columns become the rows of y; or y + that.
+    pub fn panels_to_rows(y: &mut [f32], panels: &[f32], matrix: Matrix, write: Write)
+        = panels_to_rows_kernel
 );
 per_isa!(
     /// The transpose of rows that lie in panels `from_panel` floats apart, into panels
@@ -49,20 +50,20 @@ fn rows_to_panels_kernel<S: Simd>(panels: &mut [f32], x: &[f32], matrix: Matrix,
 }
 
 #[inline(always)]
-fn rows_by_panels_kernel(panels: &mut [f32], x: &[f32], matrix: Matrix) {
+fn rows_by_panels_kernel(panels: &mut [f32], panel: usize, x: &[f32], matrix: Matrix) {
     let Matrix {
         rows,
         columns,
         step,
     } = matrix;
-    for (panel, to) in panels.chunks_mut(rows * PANEL).enumerate() {
-        let first = panel * PANEL;
+    for (at, to) in panels.chunks_mut(panel).enumerate() {
+        let first = at * PANEL;
         if first + PANEL <= columns {
-            for (r, to) in to.chunks_exact_mut(PANEL).enumerate() {
+            for (r, to) in to.chunks_exact_mut(PANEL).enumerate().take(rows) {
                 to.copy_from_slice(&x[r * step + first..][..PANEL]);
             }
         } else if first < columns {
-            for (r, to) in to.chunks_exact_mut(PANEL).enumerate() {
+            for (r, to) in to.chunks_exact_mut(PANEL).enumerate().take(rows) {
                 let row = &x[r * step + first..r * step + columns];
                 to[..row.len()].copy_from_slice(row);
             }
@@ -127,7 +128,7 @@ fn to_panels<S: Simd>(
 }
 
 #[inline(always)]
-fn add_panels_to_rows_kernel<S: Simd>(y: &mut [f32], panels: &[f32], matrix: Matrix) {
+fn panels_to_rows_kernel<S: Simd>(y: &mut [f32], panels: &[f32], matrix: Matrix, write: Write) {
     let Matrix {
         rows,
         columns,
@@ -144,13 +145,20 @@ fn add_panels_to_rows_kernel<S: Simd>(y: &mut [f32], panels: &[f32], matrix: Mat
                 unsafe { S::transpose(block.as_mut_ptr(), BLOCK, x.as_ptr(), PANEL) };
                 for (r, block) in block.chunks_exact(BLOCK).enumerate() {
                     let y = &mut y[(row + r) * step + column..][..BLOCK];
-                    y.iter_mut().zip(block).for_each(|(y, x)| *y += x);
+                    match write {
+                        Write::Set => y.copy_from_slice(block),
+                        Write::Add => y.iter_mut().zip(block).for_each(|(y, x)| *y += x),
+                    }
                 }
                 continue;
             }
             for r in row..(row + BLOCK).min(rows) {
                 for c in column..(column + BLOCK).min(columns) {
-                    y[r * step + c] += panels[source(r, c)];
+                    let (y, x) = (&mut y[r * step + c], panels[source(r, c)]);
+                    *y = match write {
+                        Write::Set => x,
+                        Write::Add => *y + x,
+                    };
                 }
             }
         }
@@ -195,7 +203,7 @@ mod tests {
             }
         }
         let mut by_panels = vec![-1.0; rows * padded];
-        rows_by_panels(isa, &mut by_panels, &x, matrix);
+        rows_by_panels(isa, &mut by_panels, matrix.rows * PANEL, &x, matrix);
         for r in 0..rows {
             for c in 0..columns {
                 let at = (c / PANEL * rows + r) * PANEL + c % PANEL;
@@ -224,18 +232,20 @@ mod tests {
                 assert!(same[at + used..at + PANEL].iter().all(|x| *x == 0.0));
             }
         }
-        // And back, added to what is there.
+        // And back, set or added to what is there.
         let mut narrow = vec![0.0; rows.next_multiple_of(PANEL) * columns];
         for r in 0..rows {
             for c in 0..columns {
                 narrow[(r / PANEL * columns + c) * PANEL + r % PANEL] = x[r * step + c];
             }
         }
-        let mut y = vec![1.0; rows * step];
-        add_panels_to_rows(isa, &mut y, &narrow, matrix);
-        for r in 0..rows {
-            for c in 0..columns {
-                assert_eq!(y[r * step + c], 1.0 + x[r * step + c]);
+        for (write, before) in [(Write::Set, 0.0), (Write::Add, 1.0)] {
+            let mut y = vec![1.0; rows * step];
+            panels_to_rows(isa, &mut y, &narrow, matrix, write);
+            for r in 0..rows {
+                for c in 0..columns {
+                    assert_eq!(y[r * step + c], before + x[r * step + c]);
+                }
             }
         }
     }

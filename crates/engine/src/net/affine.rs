@@ -7,13 +7,20 @@
 //! so, the weight gradient writes it so, and the data gradient of a dense layer reads
 //! its rows as sums over panels: none of them needs another copy of W.
 
+use super::conv_data::{DataGradient, DataPass};
+use super::conv_weight::{WeightGradient, WeightPass};
+use super::elementwise::Gradient;
 use super::geometry::{Geometry, Tables};
 use super::learner::Learner;
+use super::norm::Call;
 use super::plane::Plane;
 use super::workspace::Scratch;
 use crate::kernels::product::{PANEL, Product, Segment, Store, Sum};
 use crate::kernels::transpose::{self, Matrix};
 use crate::kernels::{Isa, rowwise};
+
+/// Weights that stay in a second-level cache while others pass through it.
+const CACHED_WEIGHTS: usize = 48 * 1024;
 
 /// A dense layer or convolution, compiled for a batch size.
 #[derive(Debug)]
@@ -27,6 +34,19 @@ pub struct Affine {
     /// Start of b, if there is one.
     bias: Option<usize>,
     tables: Tables,
+    backward: Backward,
+}
+
+/// How gradients are made.
+#[derive(Debug)]
+enum Backward {
+    /// From all of an image.
+    Dense,
+    /// From parts of it.
+    Conv {
+        data: Box<DataGradient>,
+        weight: Box<WeightGradient>,
+    },
 }
 
 /// What a layer needs besides its geometry.
@@ -68,8 +88,16 @@ impl Affine {
             filter_row: kernel_columns * input.shape.channels,
             stride: parts.stride,
         };
+        let backward = match geometry.is_dense() {
+            true => Backward::Dense,
+            false => Backward::Conv {
+                data: Box::new(DataGradient::new(&geometry, batch)),
+                weight: Box::new(WeightGradient::new(&geometry, batch)),
+            },
+        };
         Self {
             tables: Tables::new(&geometry, batch),
+            backward,
             geometry,
             scale: parts.scale,
             relu: false,
@@ -78,15 +106,23 @@ impl Affine {
         }
     }
 
+    /// Whether its data gradient can take the part of an activation before it.
+    pub fn takes_activation(&self) -> bool {
+        matches!(self.backward, Backward::Conv { .. })
+    }
+
     /// Floats of the two scratch buffers that the backward passes need for a batch.
     pub fn scratch(&self, batch: usize) -> [usize; 2] {
-        let outputs = self.geometry.channels().next_multiple_of(PANEL);
-        if self.geometry.is_dense() {
-            let columns = batch.next_multiple_of(PANEL);
-            [outputs * columns, self.geometry.fan_in() * columns]
-        } else {
-            let columns = self.geometry.filter_row.next_multiple_of(PANEL);
-            [outputs * columns * self.geometry.kernel_rows, 0]
+        match &self.backward {
+            Backward::Dense => {
+                let outputs = self.geometry.channels().next_multiple_of(PANEL);
+                let columns = batch.next_multiple_of(PANEL);
+                [outputs * columns, self.geometry.fan_in() * columns]
+            }
+            Backward::Conv { weight, .. } => {
+                let [dz, y] = weight.scratch();
+                [dz.max(DataGradient::scratch(&self.geometry)), y]
+            }
         }
     }
 
@@ -103,6 +139,7 @@ impl Affine {
             Product {
                 a: &y[first * self.geometry.input.image() + self.geometry.corner..],
                 a_rows: &self.tables.reads,
+                rows_ahead: false,
                 b: &weights[self.weight..],
                 b_panel: self.geometry.weight_panel(),
                 sum: Sum {
@@ -166,25 +203,60 @@ impl Affine {
             sums.iter_mut().for_each(|sum| *sum *= self.scale);
             learner.finish(isa, values);
         }
-        if !self.geometry.is_dense() {
-            self.conv_weight_backward(isa, learner, dz, y, n);
-        } else if n == self.tables.batch && n >= PANEL {
-            self.dense_weight_backward(isa, learner, dz, y, scratch);
-        } else {
-            // An image is one term of the sum.
-            let sum = Sum {
+        match &self.backward {
+            Backward::Conv { weight, .. } => {
+                let values = self.weight..self.weight + self.geometry.weight_len();
+                let pass = WeightPass {
+                    isa,
+                    gradients: &mut learner.gradients.get_mut()[values.clone()],
+                    dz,
+                    y,
+                    scale: self.scale,
+                };
+                weight.set(pass, &self.geometry, scratch, n);
+                learner.finish(isa, values);
+            }
+            Backward::Dense if n == self.tables.batch && n >= PANEL => {
+                self.transposed_weight_backward(isa, learner, dz, y, scratch);
+            }
+            Backward::Dense => self.dense_weight_backward(isa, learner, dz, y, n),
+        }
+    }
+
+    /// An image is one term of the sum.
+    fn dense_weight_backward(
+        &self,
+        isa: Isa,
+        learner: &mut Learner<'_>,
+        dz: &[f32],
+        y: &[f32],
+        n: usize,
+    ) {
+        let (c, store) = learner.target(self.weight, self.scale);
+        Product {
+            a: y,
+            a_rows: &self.tables.inputs,
+            rows_ahead: false,
+            b: dz,
+            b_panel: PANEL,
+            sum: Sum {
                 segments: &[Segment { a: 0, b: 0, len: n }],
                 a_step: self.geometry.input.image(),
                 b_step: self.geometry.output.image(),
-            };
-            let (c, store) = learner.target(self.weight, self.scale);
-            self.weight_product(isa, c, store, dz, y, sum);
+            },
+            c,
+            c_rows: &self.tables.weight_rows,
+            c_panel: self.geometry.weight_panel(),
+            m: self.geometry.fan_in(),
+            n: self.geometry.channels(),
+            store,
         }
+        .run(isa);
     }
 
     /// With yᵀ and dz both by panels, what a tile reads is contiguous: a large batch
     /// would otherwise touch a page for every image.
-    fn dense_weight_backward(
+    fn transposed_weight_backward(
         &self,
         isa: Isa,
         learner: &mut Learner<'_>,
@@ -200,13 +272,14 @@ impl Affine {
             step,
         };
         let outputs = rows(self.geometry.channels(), self.geometry.output.image());
-        transpose::rows_by_panels(isa, dz_panels.get_mut(), dz, outputs);
+        transpose::rows_by_panels(isa, dz_panels.get_mut(), n * PANEL, dz, outputs);
         let inputs = rows(self.geometry.fan_in(), self.geometry.input.image());
         transpose::rows_to_panels(isa, y_t.get_mut(), y, inputs, self.geometry.fan_in());
         let (c, store) = learner.target(self.weight, self.scale);
         Product {
             a: y_t.with_spare(),
-            a_rows: &self.tables.tap_weights,
+            a_rows: &self.tables.weight_rows,
+            rows_ahead: false,
             b: dz_panels.with_spare(),
             b_panel: n * PANEL,
             sum: Sum {
@@ -215,7 +288,7 @@ impl Affine {
                 b_step: PANEL,
             },
             c,
-            c_rows: &self.tables.tap_weights,
+            c_rows: &self.tables.weight_rows,
             c_panel: self.geometry.weight_panel(),
             m: self.geometry.fan_in(),
             n: self.geometry.channels(),
@@ -224,87 +297,45 @@ impl Affine {
         .run(isa);
     }
 
-    /// A sum over all outputs, a few rows of them at a time.
-    fn conv_weight_backward(
-        &self,
-        isa: Isa,
-        learner: &mut Learner<'_>,
-        dz: &[f32],
-        y: &[f32],
-        n: usize,
-    ) {
-        let scale = self.scale;
-        let values = self.weight..self.weight + self.geometry.weight_len();
-        let gradients = &mut learner.gradients.get_mut()[values.clone()];
-        let rows = &self.tables.output_rows[..n * self.geometry.output.shape.height];
-        for (at, segments) in rows.chunks(self.tables.rows_at_a_time).enumerate() {
-            let sum = Sum {
-                segments,
-                a_step: self.geometry.stride * self.geometry.input.shape.channels,
-                b_step: self.geometry.channels(),
-            };
-            let store = match at {
-                0 => Store::Set { scale },
-                _ => Store::Add { scale },
-            };
-            self.weight_product(isa, gradients, store, dz, y, sum);
-        }
-        learner.finish(isa, values);
-    }
-
-    fn weight_product(
-        &self,
-        isa: Isa,
-        c: &mut [f32],
-        store: Store<'_>,
-        dz: &[f32],
-        y: &[f32],
-        sum: Sum<'_>,
-    ) {
-        Product {
-            a: &y[self.geometry.corner..],
-            a_rows: &self.tables.taps,
-            b: dz,
-            b_panel: PANEL,
-            sum,
-            c,
-            c_rows: &self.tables.tap_weights,
-            c_panel: self.geometry.weight_panel(),
-            m: self.geometry.fan_in(),
-            n: self.geometry.channels(),
-            store,
-        }
-        .run(isa);
-    }
-
-    /// dy ← dy + ∂loss/∂y. Border pixels of dy receive what nobody reads; it reaches a
-    /// spare line beyond its plane.
+    /// dy from dz. Border pixels of dy receive what nobody reads. Given an `activation`, y
+    /// after a ReLU, a convolution takes the part of that in the gradient as well.
     pub fn data_backward(
         &self,
-        isa: Isa,
-        dy: &mut [f32],
+        call: Call,
+        to: Gradient<'_>,
         dz: &[f32],
         weights: &[f32],
         scratch: &mut Scratch,
-        n: usize,
+        activation: Option<&[f32]>,
     ) {
-        if self.geometry.is_dense() {
-            self.dense_data_backward(isa, dy, dz, weights, scratch, n);
-        } else {
-            self.conv_data_backward(isa, dy, dz, weights, scratch, n);
+        let Call { isa, n } = call;
+        match &self.backward {
+            Backward::Dense => self.dense_data_backward(call, to, dz, weights, scratch),
+            Backward::Conv { data, .. } => {
+                let pass = DataPass {
+                    isa,
+                    to,
+                    dz,
+                    w: &weights[self.weight..],
+                    scale: self.scale,
+                    activation,
+                };
+                let w_t = scratch.0[0].with_spare_mut();
+                data.run(pass, &self.geometry, w_t, n);
+            }
         }
     }
 
     /// dyᵀ = W·dzᵀ: both transposes are of small matrices, W is read as it lies.
     fn dense_data_backward(
         &self,
-        isa: Isa,
-        dy: &mut [f32],
+        call: Call,
+        to: Gradient<'_>,
         dz: &[f32],
         weights: &[f32],
         scratch: &mut Scratch,
-        n: usize,
     ) {
+        let Call { isa, n } = call;
         let fan_in = self.geometry.fan_in();
         let outputs = self.geometry.channels().next_multiple_of(PANEL);
         let [dz_t, dy_t] = &mut scratch.0;
@@ -314,86 +345,35 @@ impl Affine {
             step: self.geometry.output.image(),
         };
         transpose::rows_to_panels(isa, dz_t.get_mut(), dz, dz_rows, outputs);
-        Product {
-            a: &weights[self.weight..],
-            a_rows: &self.tables.tap_weights,
-            b: dz_t.with_spare(),
-            b_panel: outputs * PANEL,
-            sum: Sum {
-                segments: &self.tables.weight_panels,
-                a_step: 1,
-                b_step: PANEL,
-            },
-            c: dy_t.get_mut(),
-            c_rows: &self.tables.tap_weights,
-            c_panel: fan_in * PANEL,
-            m: fan_in,
-            n,
-            store: Store::Set { scale: self.scale },
+        // So many inputs at a time that their weights stay in cache from one panel of
+        // images to the next.
+        let at_a_time = (CACHED_WEIGHTS / outputs).max(1).next_multiple_of(12);
+        for first in (0..fan_in).step_by(at_a_time) {
+            Product {
+                a: &weights[self.weight + first * PANEL..],
+                a_rows: &self.tables.weight_rows,
+                rows_ahead: true,
+                b: dz_t.with_spare(),
+                b_panel: outputs * PANEL,
+                sum: Sum {
+                    segments: &self.tables.weight_panels,
+                    a_step: 1,
+                    b_step: PANEL,
+                },
+                c: &mut dy_t.get_mut()[first * PANEL..],
+                c_rows: &self.tables.weight_rows,
+                c_panel: fan_in * PANEL,
+                m: at_a_time.min(fan_in - first),
+                n,
+                store: Store::Set { scale: self.scale },
+            }
+            .run(isa);
         }
-        .run(isa);
         let dy_rows = Matrix {
             rows: n,
             columns: fan_in,
             step: self.geometry.input.image(),
         };
-        transpose::add_panels_to_rows(isa, dy, dy_t.get(), dy_rows);
-    }
-
-    /// Every output scatters its gradient back over the filter rows it read.
-    fn conv_data_backward(
-        &self,
-        isa: Isa,
-        dy: &mut [f32],
-        dz: &[f32],
-        weights: &[f32],
-        scratch: &mut Scratch,
-        n: usize,
-    ) {
-        let outputs = self.geometry.channels().next_multiple_of(PANEL);
-        let filter_len = outputs * self.geometry.filter_row.next_multiple_of(PANEL);
-        let [w_t, _] = &mut scratch.0;
-        for ky in 0..self.geometry.kernel_rows {
-            let filter = Matrix {
-                rows: self.geometry.filter_row,
-                columns: self.geometry.channels(),
-                step: PANEL,
-            };
-            let w = &weights[self.weight + ky * self.geometry.filter_row * PANEL..];
-            let to = &mut w_t.get_mut()[ky * filter_len..][..filter_len];
-            transpose::panels_to_panels(isa, to, w, self.geometry.weight_panel(), filter);
-        }
-        let [reads, writes] = &self.tables.scatter;
-        for first in (0..n).step_by(self.tables.group) {
-            let images = self.tables.group.min(n - first);
-            for ky in 0..self.geometry.kernel_rows {
-                let start = first * self.geometry.input.image()
-                    + self.geometry.corner
-                    + ky * self.geometry.input.row();
-                Product {
-                    a: &dz[first * self.geometry.output.image()..],
-                    a_rows: writes,
-                    b: &w_t.with_spare()[ky * filter_len..],
-                    b_panel: outputs * PANEL,
-                    sum: Sum {
-                        segments: &[Segment {
-                            a: 0,
-                            b: 0,
-                            len: self.geometry.channels(),
-                        }],
-                        a_step: 1,
-                        b_step: PANEL,
-                    },
-                    c: &mut dy[start..],
-                    c_rows: reads,
-                    c_panel: PANEL,
-                    m: images * self.geometry.outputs(),
-                    // Beyond the filter row there are zeros to add.
-                    n: self.geometry.filter_row.next_multiple_of(PANEL),
-                    store: Store::Add { scale: self.scale },
-                }
-                .run(isa);
-            }
-        }
+        transpose::panels_to_rows(isa, to.dx, dy_t.get(), dy_rows, to.write);
     }
 }

@@ -1,8 +1,16 @@
 //! Activation, sum and dropout: one value in, one value out.
 
 use super::plane::Plane;
-use crate::kernels::{Isa, rowwise};
+use crate::kernels::Isa;
+use crate::kernels::rowwise::{self, Write};
 use crate::random::{Purpose, Stream};
+
+/// The gradient of an operation's input, with the spare line behind its plane, and
+/// what becomes of what others wrote there.
+pub struct Gradient<'a> {
+    pub(super) dx: &'a mut [f32],
+    pub(super) write: Write,
+}
 
 /// y = max(0, x), where it could not be joined to the layer before it.
 #[derive(Debug)]
@@ -19,11 +27,11 @@ impl Relu {
         }
     }
 
-    /// dx ← dx + ∂loss/∂x; dy is masked in place.
-    pub fn backward(&self, isa: Isa, dx: &mut [f32], dy: &mut [f32], y: &[f32], n: usize) {
-        for (to, from) in self.output.rows(n).zip(self.input.rows(n)) {
-            rowwise::relu_backward(isa, &mut dy[to.clone()], &y[to.clone()]);
-            rowwise::accumulate(isa, &mut dx[from], &dy[to]);
+    /// dx from dy.
+    pub fn backward(&self, isa: Isa, to: Gradient<'_>, dy: &[f32], y: &[f32], n: usize) {
+        let Gradient { dx, write } = to;
+        for (from, to) in self.output.rows(n).zip(self.input.rows(n)) {
+            rowwise::pass_relu(isa, &mut dx[to], &dy[from.clone()], &y[from], write);
         }
     }
 }
@@ -44,10 +52,11 @@ impl Add {
         }
     }
 
-    /// dx ← dx + dz for one of the inputs.
-    pub fn backward(&self, isa: Isa, which: usize, dx: &mut [f32], dz: &[f32], n: usize) {
+    /// dx from dz for one of the inputs.
+    pub fn backward(&self, isa: Isa, which: usize, to: Gradient<'_>, dz: &[f32], n: usize) {
+        let Gradient { dx, write } = to;
         for (from, to) in self.output.rows(n).zip(self.inputs[which].rows(n)) {
-            rowwise::accumulate(isa, &mut dx[to], &dz[from]);
+            rowwise::pass_on(isa, &mut dx[to], &dz[from], write);
         }
     }
 }
@@ -91,10 +100,11 @@ impl Dropout {
             .for_each(|(to, from)| y[to].copy_from_slice(&x[from]));
     }
 
-    /// dx ← dx + ∂loss/∂x.
-    pub fn backward(&self, isa: Isa, dx: &mut [f32], dy: &[f32], mask: &[f32], n: usize) {
+    /// dx from dy.
+    pub fn backward(&self, isa: Isa, to: Gradient<'_>, dy: &[f32], mask: &[f32], n: usize) {
+        let Gradient { dx, write } = to;
         for ((from, to), mask) in self.rows(n).zip(mask.chunks_exact(self.input.run())) {
-            rowwise::accumulate_masked(isa, &mut dx[to], &dy[from], mask);
+            rowwise::pass_masked(isa, &mut dx[to], &dy[from], mask, write);
         }
     }
 

@@ -28,19 +28,12 @@ pub(super) struct Tables {
     pub reads: Rows,
     /// Where each output of a group lies.
     pub writes: Rows,
-    /// The same outputs for the data gradient, in an order in which neighbours do not
-    /// overlap: adding to what was just stored would have to wait for it.
-    pub scatter: [Rows; 2],
     /// Filter rows, for the forward sum.
     pub filter: Vec<Segment>,
-    /// Output rows of all images, for the weight gradient's sum.
-    pub output_rows: Vec<Segment>,
-    /// Output rows that are summed at a time: few enough to stay in cache.
-    pub rows_at_a_time: usize,
-    /// Where each input of one output lies, from the filter's corner.
-    pub taps: Rows,
-    /// Its row in W.
-    pub tap_weights: Rows,
+    /// Where each input of a dense layer lies.
+    pub inputs: Rows,
+    /// All rows of W, in order.
+    pub weight_rows: Rows,
     /// Panels of W, for the sum over outputs.
     pub weight_panels: Vec<Segment>,
     /// Panels of a batch, for the sum over images.
@@ -49,11 +42,6 @@ pub(super) struct Tables {
 
 /// Outputs that one product should at least cover.
 const ROWS_PER_PRODUCT: usize = 192;
-/// Bytes that a weight gradient should work on at a time: most of a first-level cache.
-const WEIGHT_GROUP_BYTES: usize = 24 * 1024;
-/// Outputs that it should at least sum before it goes back to memory.
-const WEIGHT_GROUP_OUTPUTS: usize = 64;
-
 impl Geometry {
     pub fn outputs(&self) -> usize {
         self.output.shape.height * self.output.shape.width
@@ -95,48 +83,25 @@ impl Tables {
                     .flat_map(move |y| (0..output.shape.width).map(move |x| (image, y, x)))
             })
         };
-        let output_row = |(image, y)| Segment {
-            a: image * input.image() + y * stride * input.row(),
-            b: output.at(image, y),
-            len: output.shape.width,
-        };
-        let filter_rows = 0..layer.kernel_rows;
-        let bytes_per_output = 4 * input.shape.channels * stride * stride + 4 * PANEL;
-        let outputs = (WEIGHT_GROUP_BYTES / bytes_per_output).max(WEIGHT_GROUP_OUTPUTS);
         let panels = 0..layer.channels().div_ceil(PANEL);
         let read = |(image, y, x)| {
             image * input.image() + stride * (y * input.row() + x * input.shape.channels)
         };
         let write = |(image, y, x)| output.at(image, y) + x * output.shape.channels;
-        let apart = (layer.filter_row / input.shape.channels).div_ceil(stride);
-        let mut spread: Vec<_> = pixels().collect();
-        spread.sort_by_key(|(image, _, x)| (*image, x % apart));
         Self {
             batch,
             group,
             reads: Rows::new(pixels().map(read)),
             writes: Rows::new(pixels().map(write)),
-            scatter: [
-                Rows::new(spread.iter().copied().map(read)),
-                Rows::new(spread.iter().copied().map(write)),
-            ],
-            filter: (filter_rows.clone())
+            filter: (0..layer.kernel_rows)
                 .map(|ky| Segment {
                     a: ky * input.row(),
                     b: ky * layer.filter_row * PANEL,
                     len: layer.filter_row,
                 })
                 .collect(),
-            output_rows: (0..batch)
-                .flat_map(|image| (0..output.shape.height).map(move |y| (image, y)))
-                .map(output_row)
-                .collect(),
-            rows_at_a_time: (outputs / output.shape.width).max(1),
-            taps: Rows::new(
-                filter_rows
-                    .flat_map(|ky| (0..layer.filter_row).map(move |tap| ky * input.row() + tap)),
-            ),
-            tap_weights: Rows::even(layer.fan_in(), PANEL),
+            inputs: Rows::even(layer.fan_in(), 1),
+            weight_rows: Rows::even(layer.fan_in(), PANEL),
             weight_panels: panels
                 .map(|panel| Segment {
                     a: panel * layer.fan_in() * PANEL,

@@ -87,7 +87,6 @@ mod tests {
         for at in 0..2 {
             let mode = Mode::Training { seed: 0, step: at };
             workspace.forward(program, &mut model, mode, BATCH);
-            workspace.clear_gradients();
             let (logits, gradient) = workspace.logits_and_gradient();
             gradient.copy_from_slice(logits);
             let mut learner = Learner {

@@ -6,6 +6,8 @@
 //! allocates nothing.
 
 mod affine;
+mod conv_data;
+mod conv_weight;
 mod elementwise;
 mod geometry;
 mod learner;
@@ -13,6 +15,7 @@ mod norm;
 mod plane;
 mod pool;
 mod program;
+mod slots;
 mod weights;
 mod workspace;
 

@@ -8,10 +8,12 @@
 //! channels is not a short loop of its own: lane i of a block belongs to channel
 //! i mod channels.
 
+use super::elementwise::Gradient;
 use super::learner::Learner;
 use super::plane::Plane;
+use crate::kernels::Isa;
 use crate::kernels::per_isa;
-use crate::kernels::{Isa, rowwise};
+use crate::kernels::rowwise::{self, Write};
 
 const EPSILON: f64 = 1e-5;
 const MOMENTUM: f64 = 0.9;
@@ -149,7 +151,7 @@ impl Norm {
         }
     }
 
-    /// Gradients of γ and β, and dx ← dx + ∂loss/∂x.
+    /// Gradients of γ and β, and dx.
     ///
     /// With x̂ the normalized input and means over the batch:
     /// dγ = Σ dy·x̂, dβ = Σ dy, dx = γ·inverse·(dy − mean(dy) − x̂·mean(dy·x̂)).
@@ -161,12 +163,7 @@ impl Norm {
         state: &mut NormState,
     ) {
         let Call { isa, n } = call;
-        let NormPass { dx, dy, y, x } = pass;
-        if self.relu {
-            for row in self.output.rows(n) {
-                rowwise::relu_backward(isa, &mut dy[row.clone()], &y[row]);
-            }
-        }
+        let NormPass { to, dy, y, x } = pass;
         let count = (n * self.input.shape.height * self.input.shape.width) as f64;
         let [shift_total, scale_total] = &mut state.totals;
         let [shift_sum, scale_sum] = &mut state.partial;
@@ -175,6 +172,9 @@ impl Norm {
         for (to, from) in self.output.rows(n).zip(self.input.rows(n)) {
             shift_sum.fill(0.0);
             scale_sum.fill(0.0);
+            if let Some(y) = y {
+                rowwise::relu_backward(isa, &mut dy[to.clone()], &y[to.clone()]);
+            }
             add_values(isa, shift_sum, &dy[to.clone()]);
             add_products(isa, scale_sum, &dy[to], &x[from], &state.mean);
             add_to(shift_total, shift_sum);
@@ -197,21 +197,24 @@ impl Norm {
         for start in [self.scale, self.shift] {
             learner.finish(isa, start..start + self.channels());
         }
-        let Some(dx) = dx else { return };
+        let Some(Gradient { dx, write }) = to else {
+            return;
+        };
         for (to, from) in self.output.rows(n).zip(self.input.rows(n)) {
-            add_input_gradient(isa, &mut dx[from.clone()], &dy[to], &x[from], &state.line);
+            let dx = &mut dx[from.clone()];
+            input_gradient(isa, dx, &dy[to], &x[from], &state.line, write);
         }
     }
 }
 
 /// The activations and gradients around a norm.
 pub struct NormPass<'a> {
-    /// ∂loss/∂x, added to; absent where nobody needs it.
-    pub dx: Option<&'a mut [f32]>,
+    /// ∂loss/∂x; absent where nobody needs it.
+    pub to: Option<Gradient<'a>>,
     /// ∂loss/∂y; the activation's part is taken in place.
     pub dy: &'a mut [f32],
-    /// Output of the forward pass.
-    pub y: &'a [f32],
+    /// Output of the forward pass, if an activation followed whose part nobody has taken.
+    pub y: Option<&'a [f32]>,
     /// Its input.
     pub x: &'a [f32],
 }
@@ -246,8 +249,8 @@ per_isa!(
     fn line(y: &mut [f32], x: &[f32], factor: &[f32], offset: &[f32], relu: bool) = plain line_kernel
 );
 per_isa!(
-    fn add_input_gradient(dx: &mut [f32], dy: &[f32], x: &[f32], line: &[Vec<f32>; 3])
-        = plain add_input_gradient_kernel
+    fn input_gradient(dx: &mut [f32], dy: &[f32], x: &[f32], line: &[Vec<f32>; 3], write: Write)
+        = plain input_gradient_kernel
 );
 
 /// sums ← sums + x over blocks.
@@ -293,9 +296,15 @@ fn line_kernel(y: &mut [f32], x: &[f32], factor: &[f32], offset: &[f32], relu: b
     }
 }
 
-/// dx ← dx + of_dy·dy + of_x·x + constant over blocks.
+/// dx ← of_dy·dy + of_x·x + constant over blocks, or dx + that.
 #[inline(always)]
-fn add_input_gradient_kernel(dx: &mut [f32], dy: &[f32], x: &[f32], line: &[Vec<f32>; 3]) {
+fn input_gradient_kernel(
+    dx: &mut [f32],
+    dy: &[f32],
+    x: &[f32],
+    line: &[Vec<f32>; 3],
+    write: Write,
+) {
     let [of_dy, of_x, constant] = line;
     let block = constant.len();
     let blocks = dx.chunks_mut(block).zip(dy.chunks(block));
@@ -304,7 +313,11 @@ fn add_input_gradient_kernel(dx: &mut [f32], dy: &[f32], x: &[f32], line: &[Vec<
         for (((dx, dy), x), ((of_dy, of_x), constant)) in
             values.zip(of_dy.iter().zip(of_x).zip(constant))
         {
-            *dx += of_dy * dy + of_x * x + constant;
+            let gradient = of_dy * dy + of_x * x + constant;
+            *dx = match write {
+                Write::Set => gradient,
+                Write::Add => *dx + gradient,
+            };
         }
     }
 }

@@ -2,12 +2,15 @@
 //! fill a window are left out.
 //!
 //! Channels are taken eight at a time, past the end of a pixel where it has fewer:
-//! what is read there is the next pixel, and what is written is put right or left
-//! unchanged. Planes have room for that behind them.
+//! what is read there is the next pixel, and what is written is put right. Planes have room
+//! for that behind them.
 
+use super::elementwise::Gradient;
 use super::plane::Plane;
 use crate::buffer::LINE;
+use crate::kernels::rowwise::Write;
 use crate::kernels::{Isa, per_isa};
+use spec::Shape;
 
 /// How a window becomes one value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,7 +44,7 @@ impl Pool {
         }
     }
 
-    /// dx ← dx + ∂loss/∂x. The gradient of a maximum goes to the first value that has it.
+    /// dx from dy. The gradient of a maximum goes to the first value that has it.
     pub fn backward(&self, isa: Isa, pass: PoolPass<'_>, n: usize) {
         match self.kind {
             Kind::Max => max_backward(isa, pass, *self, n),
@@ -49,48 +52,67 @@ impl Pool {
         }
     }
 
-    /// Calls `see` with the place of every vector of outputs, the place of its window's
-    /// first pixel, and how many of its lanes are channels of this pixel.
-    #[inline(always)]
-    fn vectors(&self, n: usize, mut see: impl FnMut(usize, usize, usize)) {
-        let (rows, columns) = self.window;
-        let channels = self.output.shape.channels;
-        for image in 0..n {
-            for row in 0..self.output.shape.height {
-                let to = self.output.at(image, row);
-                let from = self.input.at(image, row * rows);
-                for column in 0..self.output.shape.width {
+    /// Rows of inputs that belong to a row of outputs; the last one has the rest.
+    fn input_rows(&self, row: usize) -> std::ops::Range<usize> {
+        let first = row * self.window.0;
+        match row + 1 == self.output.shape.height {
+            true => first..self.input.shape.height,
+            false => first..first + self.window.0,
+        }
+    }
+}
+
+/// Runs a block for every vector of outputs: `$to` is its place, `$from` that of its
+/// window's first pixel, and `$lanes` of its lanes are channels of this pixel; before every
+/// row of outputs runs another. A macro, because a closure of this size is compiled by
+/// itself and then without the instruction set of its caller.
+macro_rules! for_vectors {
+    ($pool:ident, $n:ident, |$image:ident, $row:ident| $before:block,
+     |$to:ident, $from:ident, $lanes:ident| $body:block) => {
+        let channels = $pool.output.shape.channels;
+        for $image in 0..$n {
+            for $row in 0..$pool.output.shape.height {
+                $before
+                let row_to = $pool.output.at($image, $row);
+                let row_from = $pool.input.at($image, $row * $pool.window.0);
+                for column in 0..$pool.output.shape.width {
                     for channel in (0..channels).step_by(LANES) {
-                        see(
-                            to + column * channels + channel,
-                            from + column * columns * channels + channel,
-                            LANES.min(channels - channel),
-                        );
+                        let $to = row_to + column * channels + channel;
+                        let $from = row_from + column * $pool.window.1 * channels + channel;
+                        let $lanes = LANES.min(channels - channel);
+                        $body
                     }
                 }
             }
         }
-    }
+    };
+}
 
-    /// Places of a window's pixels from its first, row by row.
-    #[inline(always)]
-    fn window(&self) -> impl Iterator<Item = usize> + use<> {
-        let (rows, columns) = self.window;
-        let (row, channels) = (self.input.row(), self.input.shape.channels);
-        (0..rows).flat_map(move |dy| (0..columns).map(move |dx| dy * row + dx * channels))
-    }
+/// Runs a block for the pixels of a window, row by row: `$at` is a pixel's place.
+macro_rules! for_window {
+    ($pool:ident, $from:ident, |$at:ident| $body:block) => {
+        for row in 0..$pool.window.0 {
+            for column in 0..$pool.window.1 {
+                let $at = $from + row * $pool.input.row() + column * $pool.input.shape.channels;
+                $body
+            }
+        }
+    };
 }
 
 /// The activations and gradients around a pooling layer, each with its spare line.
 pub struct PoolPass<'a> {
-    /// ∂loss/∂x, added to.
-    pub dx: &'a mut [f32],
+    /// ∂loss/∂x.
+    pub to: Gradient<'a>,
     /// ∂loss/∂y.
     pub dy: &'a [f32],
     /// Output of the forward pass.
     pub y: &'a [f32],
     /// Its input.
     pub x: &'a [f32],
+    /// Whether the input went through an activation whose part in the gradient a maximum
+    /// takes as well: where the largest value is 0, none of the window has a gradient.
+    pub after_relu: bool,
 }
 
 type Vector = [f32; LANES];
@@ -102,12 +124,17 @@ fn read(x: &[f32], at: usize) -> Vector {
 
 /// Writes the lanes that are channels of this pixel.
 #[inline(always)]
-fn write(y: &mut [f32], at: usize, values: Vector, lanes: usize) {
+fn write_lanes(y: &mut [f32], at: usize, values: Vector, lanes: usize) {
+    let y = &mut y[at..at + LANES];
     if lanes == LANES {
-        y[at..at + LANES].copy_from_slice(&values);
-    } else {
-        for (y, value) in y[at..at + lanes].iter_mut().zip(values) {
-            *y = value;
+        return y.copy_from_slice(&values);
+    }
+    // Lanes one by one would be a loop of unforeseen length.
+    let mut done = 0;
+    for part in [4, 2, 1] {
+        if lanes & part != 0 {
+            y[done..done + part].copy_from_slice(&values[done..done + part]);
+            done += part;
         }
     }
 }
@@ -119,81 +146,133 @@ per_isa!(fn mean_backward(pass: PoolPass<'_>, pool: Pool, n: usize) = plain mean
 
 #[inline(always)]
 fn max_forward_kernel(y: &mut [f32], x: &[f32], pool: Pool, n: usize) {
-    pool.vectors(n, |to, from, lanes| {
+    for_vectors!(pool, n, |image, row| {}, |to, from, lanes| {
         let mut best = read(x, from);
-        for pixel in pool.window().skip(1) {
-            let values = read(x, from + pixel);
+        for_window!(pool, from, |at| {
+            let values = read(x, at);
             for lane in 0..LANES {
                 // A NaN is neither larger nor smaller, and must win; once there it stays.
                 let keeps = values[lane] <= best[lane] || best[lane].is_nan();
                 best[lane] = if keeps { best[lane] } else { values[lane] };
             }
-        }
-        write(y, to, best, lanes);
+        });
+        write_lanes(y, to, best, whole(pool, lanes));
     });
 }
 
 #[inline(always)]
 fn mean_forward_kernel(y: &mut [f32], x: &[f32], pool: Pool, n: usize) {
     let share = 1.0 / (pool.window.0 * pool.window.1) as f32;
-    pool.vectors(n, |to, from, lanes| {
+    for_vectors!(pool, n, |image, row| {}, |to, from, lanes| {
         let mut sum = [0.0; LANES];
-        for pixel in pool.window() {
-            let values = read(x, from + pixel);
+        for_window!(pool, from, |at| {
+            let values = read(x, at);
             for lane in 0..LANES {
                 sum[lane] += values[lane] * share;
             }
-        }
-        write(y, to, sum, lanes);
+        });
+        write_lanes(y, to, sum, whole(pool, lanes));
     });
+}
+
+/// Without a border the lanes behind a pixel are those of the next, which is written after
+/// it, or the spare line.
+#[inline(always)]
+fn whole(pool: Pool, lanes: usize) -> usize {
+    if pool.output.border == 0 {
+        LANES
+    } else {
+        lanes
+    }
 }
 
 #[inline(always)]
 fn max_backward_kernel(pass: PoolPass<'_>, pool: Pool, n: usize) {
-    let PoolPass { dx, dy, y, x } = pass;
-    pool.vectors(n, |to, from, lanes| {
-        let best = read(y, to);
-        // What is left to give; nothing in the lanes of the next pixel.
-        let mut left = read(dy, to);
-        for (lane, left) in left.iter_mut().enumerate() {
-            *left = if lane < lanes { *left } else { 0.0 };
-        }
-        for pixel in pool.window() {
-            let values = read(x, from + pixel);
-            let mut gradient = read(dx, from + pixel);
-            for lane in 0..LANES {
-                let chosen = values[lane] == best[lane];
-                gradient[lane] += if chosen { left[lane] } else { 0.0 };
-                left[lane] = if chosen { 0.0 } else { left[lane] };
+    let PoolPass {
+        to: Gradient { dx, write },
+        dy,
+        y,
+        x,
+        after_relu,
+    } = pass;
+    for_vectors!(
+        pool,
+        n,
+        |image, row| { clear(dx, write, pool, image, row) },
+        |to, from, lanes| {
+            let best = read(y, to);
+            // What is left to give.
+            let mut left = read(dy, to);
+            for (left, best) in left.iter_mut().zip(best) {
+                *left = if after_relu && best <= 0.0 {
+                    0.0
+                } else {
+                    *left
+                };
             }
-            write(dx, from + pixel, gradient, LANES);
+            for_window!(pool, from, |at| {
+                let values = read(x, at);
+                let mut gradient = before(dx, write, at);
+                for lane in 0..LANES {
+                    let chosen = values[lane] == best[lane];
+                    gradient[lane] += if chosen { left[lane] } else { 0.0 };
+                    left[lane] = if chosen { 0.0 } else { left[lane] };
+                }
+                write_lanes(dx, at, gradient, lanes);
+            });
         }
-    });
+    );
 }
 
 #[inline(always)]
 fn mean_backward_kernel(pass: PoolPass<'_>, pool: Pool, n: usize) {
-    let PoolPass { dx, dy, .. } = pass;
+    let PoolPass {
+        to: Gradient { dx, write },
+        dy,
+        ..
+    } = pass;
     let share = 1.0 / (pool.window.0 * pool.window.1) as f32;
-    pool.vectors(n, |to, from, lanes| {
-        let mut part = read(dy, to);
-        for (lane, part) in part.iter_mut().enumerate() {
-            *part = if lane < lanes { *part * share } else { 0.0 };
+    for_vectors!(
+        pool,
+        n,
+        |image, row| { clear(dx, write, pool, image, row) },
+        |to, from, lanes| {
+            let part = read(dy, to).map(|dy| dy * share);
+            for_window!(pool, from, |at| {
+                let mut gradient = before(dx, write, at);
+                for lane in 0..LANES {
+                    gradient[lane] += part[lane];
+                }
+                write_lanes(dx, at, gradient, lanes);
+            });
         }
-        for pixel in pool.window() {
-            let mut gradient = read(dx, from + pixel);
-            for lane in 0..LANES {
-                gradient[lane] += part[lane];
-            }
-            write(dx, from + pixel, gradient, LANES);
+    );
+}
+
+/// What was there, as far as it counts.
+#[inline(always)]
+fn before(dx: &[f32], write: Write, at: usize) -> Vector {
+    match write {
+        Write::Set => [0.0; LANES],
+        Write::Add => read(dx, at),
+    }
+}
+
+/// Clears the inputs of a row of outputs, if they are to be set and windows leave some out.
+#[inline(always)]
+fn clear(dx: &mut [f32], write: Write, pool: Pool, image: usize, row: usize) {
+    let Shape { height, width, .. } = pool.input.shape;
+    let covered = height.is_multiple_of(pool.window.0) && width.is_multiple_of(pool.window.1);
+    if write == Write::Set && !covered {
+        for y in pool.input_rows(row) {
+            dx[pool.input.at(image, y)..][..pool.input.run()].fill(0.0);
         }
-    });
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use spec::Shape;
 
     fn pool(kind: Kind, channels: usize) -> Pool {
         let plane = |side, border| Plane {
@@ -222,7 +301,8 @@ mod tests {
                 for channel in 0..channels {
                     let to = pool.output.at(image, row) + column * channels + channel;
                     let first = pool.input.at(image, 2 * row) + 2 * column * channels + channel;
-                    let places: Vec<usize> = pool.window().map(|pixel| first + pixel).collect();
+                    let mut places = Vec::new();
+                    for_window!(pool, first, |at| { places.push(at) });
                     match pool.kind {
                         Kind::Max => {
                             let mut best = places[0];
@@ -259,15 +339,27 @@ mod tests {
                     let mut y = vec![9.0; 2 * pool.output.image() + LINE];
                     pool.forward(isa, &mut y, &x, 2);
                     assert_eq!(y[..expected.len()], expected, "{kind:?} {channels}");
-                    let mut dx = vec![1.0; x.len()];
-                    let pass = PoolPass {
-                        dx: &mut dx,
-                        dy: &dy,
-                        y: &y,
-                        x: &x,
+                    let backward = |dx: &mut [f32], write, after_relu| {
+                        let pass = PoolPass {
+                            to: Gradient { dx, write },
+                            dy: &dy,
+                            y: &y,
+                            x: &x,
+                            after_relu,
+                        };
+                        pool.backward(isa, pass, 2);
                     };
-                    pool.backward(isa, pass, 2);
+                    let mut dx = vec![1.0; x.len()];
+                    backward(&mut dx, Write::Add, false);
                     assert_eq!(dx, expected_dx, "{kind:?} {channels}");
+                    backward(&mut dx, Write::Set, true);
+                    for row in pool.input.rows(2) {
+                        for at in row {
+                            let taken = kind == Kind::Max && x[at] <= 0.0;
+                            let set = if taken { 0.0 } else { expected_dx[at] - 1.0 };
+                            assert_eq!(dx[at], set, "{kind:?} {channels}");
+                        }
+                    }
                 }
             }
         }
@@ -278,7 +370,7 @@ mod tests {
         let pool = pool(Kind::Max, 1);
         for place in 0..4 {
             let mut x = vec![1.0; pool.input.image() + LINE];
-            let pixel = pool.window().nth(place).unwrap();
+            let pixel = place / 2 * pool.input.row() + place % 2;
             x[pool.input.at(0, 0) + pixel] = f32::NAN;
             for isa in Isa::available() {
                 let mut y = vec![0.0; pool.output.image() + LINE];

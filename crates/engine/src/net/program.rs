@@ -5,8 +5,10 @@ use super::elementwise::{Add, Dropout, Relu};
 use super::norm::Norm;
 use super::plane::Plane;
 use super::pool::{Kind, Pool};
+use super::slots::{Slots, order_writes};
 use super::weights::{Place, Weights};
 use crate::buffer::LINE;
+use crate::kernels::rowwise::Write;
 use spec::{Layer, Network, Scheme, Shape};
 use std::collections::HashMap;
 
@@ -29,6 +31,13 @@ pub(super) struct Node {
     pub inputs: Vec<usize>,
     /// Plane it writes.
     pub output: usize,
+    /// What becomes of the gradient of each input: who comes first, from the end, sets it.
+    pub writes: Vec<Write>,
+    /// Whether its backward takes the part of the activation that its input went through,
+    /// because it has the values at hand, and the operation before it need not.
+    pub takes_activation: bool,
+    /// Whether the gradient of its output comes with the activation's part taken.
+    pub activation_taken: bool,
 }
 
 /// A compiled network. It holds no values: many runs share one.
@@ -36,8 +45,8 @@ pub(super) struct Node {
 pub struct Program {
     pub(super) planes: Vec<Plane>,
     pub(super) nodes: Vec<Node>,
-    /// Planes whose gradient somebody needs: those that a parameter reaches.
-    pub(super) learned: Vec<bool>,
+    /// Where the gradients of planes are kept.
+    pub(super) slots: Slots,
     pub(super) scratch: [usize; 2],
     weights: Weights,
     statistics: Vec<Statistic>,
@@ -75,6 +84,7 @@ impl Program {
             statistics: Vec::new(),
             dropouts: 0,
         };
+        // Planes whose gradient somebody needs: those that a parameter reaches.
         let mut learned = vec![false; planes.len()];
         let mut nodes = Vec::with_capacity(draft.steps.len());
         for step in draft.steps {
@@ -86,10 +96,17 @@ impl Program {
             let op = finish.op(&step);
             nodes.push(Node {
                 op,
+                writes: vec![Write::Add; step.inputs.len()],
                 inputs: step.inputs,
                 output: step.output,
+                takes_activation: false,
+                activation_taken: false,
             });
         }
+        order_writes(&mut nodes, planes.len());
+        let floats: Vec<usize> = planes.iter().map(|plane| plane.image() * batch).collect();
+        let slots = Slots::assign(&nodes, &learned, &floats);
+        share_activations(&mut nodes);
         let mut scratch = [0; 2];
         for node in &nodes {
             if let Op::Affine(affine) = &node.op {
@@ -101,7 +118,7 @@ impl Program {
         Self {
             planes,
             nodes,
-            learned,
+            slots,
             scratch,
             weights,
             statistics,
@@ -158,6 +175,29 @@ impl Program {
             .iter()
             .map(|plane| plane.image() * self.batch + 2 * LINE)
             .sum()
+    }
+}
+
+/// Where one operation alone reads what an activation gave, and can, it takes the
+/// activation's part in the gradient.
+fn share_activations(nodes: &mut [Node]) {
+    for at in 0..nodes.len() {
+        let plane = nodes[at].output;
+        let activated = match &nodes[at].op {
+            Op::Affine(affine) => affine.relu,
+            Op::Norm(norm) => norm.relu,
+            _ => false,
+        };
+        let mut readers = (0..nodes.len()).filter(|i| nodes[*i].inputs.contains(&plane));
+        if let (true, Some(reader), None) = (activated, readers.next(), readers.next()) {
+            let takes = match &nodes[reader].op {
+                Op::Affine(affine) => affine.takes_activation(),
+                Op::Pool(pool) => pool.kind == Kind::Max,
+                _ => false,
+            };
+            nodes[reader].takes_activation = takes;
+            nodes[at].activation_taken = takes;
+        }
     }
 }
 

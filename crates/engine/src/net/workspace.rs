@@ -1,7 +1,9 @@
 //! The memory that a program works in, and its forward and backward passes.
 
+use super::elementwise::Gradient;
 use super::learner::Learner;
 use super::norm::{Call, NormPass, NormState};
+use super::plane::Plane;
 use super::pool::PoolPass;
 use super::program::{Node, Op, Program};
 use crate::buffer::Buffer;
@@ -66,13 +68,8 @@ impl Workspace {
     /// Memory for a program.
     pub fn new(program: &Program, isa: Isa, purpose: Use) -> Self {
         let batch = program.batch();
-        let planes = |wanted: &dyn Fn(usize) -> bool| -> Vec<Buffer> {
-            let one = |at: usize| match wanted(at) {
-                true => Buffer::zeros(program.planes[at].image() * batch),
-                false => Buffer::default(),
-            };
-            (0..program.planes.len()).map(one).collect()
-        };
+        let plane = |plane: &Plane| Buffer::zeros(plane.image() * batch);
+        let gradient = |floats: &usize| Buffer::zeros(*floats);
         let training = purpose == Use::Training;
         let state = |node: &Node| match &node.op {
             Op::Norm(norm) => State::Norm(NormState::new(norm.input.shape.channels)),
@@ -86,8 +83,11 @@ impl Workspace {
             .map(|len| Buffer::zeros(if training { len } else { 0 }));
         Self {
             isa,
-            values: planes(&|_| true),
-            gradients: planes(&|at| training && program.learned[at]),
+            values: program.planes.iter().map(plane).collect(),
+            gradients: match purpose {
+                Use::Training => program.slots.floats.iter().map(gradient).collect(),
+                Use::Evaluation => Vec::new(),
+            },
             states: program.nodes.iter().map(state).collect(),
             scratch: Scratch(scratch),
         }
@@ -97,7 +97,10 @@ impl Workspace {
     pub fn bytes(program: &Program, purpose: Use) -> usize {
         let planes = program.plane_floats();
         4 * match purpose {
-            Use::Training => 2 * planes + program.scratch.iter().sum::<usize>(),
+            Use::Training => {
+                let gradients = program.slots.floats.iter().sum::<usize>();
+                planes + gradients + program.scratch.iter().sum::<usize>()
+            }
             Use::Evaluation => planes,
         }
     }
@@ -120,7 +123,7 @@ impl Workspace {
     /// The outputs and where their gradient goes.
     pub fn logits_and_gradient(&mut self) -> (&[f32], &mut [f32]) {
         let last = self.values.len() - 1;
-        (self.values[last].get(), self.gradients[last].get_mut())
+        (self.values[last].get(), self.gradients[0].get_mut())
     }
 
     /// The dropout masks of the last training pass, in the order of their layers.
@@ -133,71 +136,79 @@ impl Workspace {
 
     /// From inputs to logits, for the first `n` examples.
     pub fn forward(&mut self, program: &Program, model: &mut Model, mode: Mode, n: usize) {
-        let call = Call { isa: self.isa, n };
-        for (node, state) in program.nodes.iter().zip(&mut self.states) {
-            let mut output = take(&mut self.values[node.output]);
-            let y = output.get_mut();
-            let x = self.values[node.inputs[0]].with_spare();
-            let weights = model.weights.with_spare();
-            match (&node.op, state) {
-                (Op::Affine(op), _) => op.forward(self.isa, output.with_spare_mut(), x, weights, n),
-                (Op::Norm(op), State::Norm(state)) => match mode {
-                    Mode::Training { .. } => {
-                        let running = &mut model.statistics;
-                        op.forward_training(call, y, x, weights, running, state);
-                    }
-                    Mode::Evaluation => {
-                        let running = &model.statistics;
-                        op.forward_evaluation(call, y, x, weights, running, state);
-                    }
-                },
-                (Op::Relu(op), _) => op.forward(self.isa, y, x, n),
-                (Op::Pool(op), _) => op.forward(self.isa, output.with_spare_mut(), x, n),
-                (Op::Dropout(op), state) => match (mode, state) {
-                    (Mode::Training { seed, step }, State::Mask(mask)) => {
-                        op.draw(mask, seed, step, n);
-                        op.forward(self.isa, y, x, mask, n);
-                    }
-                    _ => op.forward_evaluation(y, x, n),
-                },
-                (Op::Add(op), _) => {
-                    let other = self.values[node.inputs[1]].with_spare();
-                    op.forward(self.isa, y, x, other, n);
-                }
-                (Op::Norm(_), _) => unreachable!("made together with its state"),
-            }
-            self.values[node.output] = output;
+        for at in 0..program.nodes.len() {
+            self.node_forward(program, at, model, mode, n);
         }
     }
 
-    /// Clears all gradients of activations; the loss then writes that of the logits.
-    pub fn clear_gradients(&mut self) {
-        for gradient in &mut self.gradients {
-            gradient.get_mut().fill(0.0);
+    /// Forward of one operation.
+    fn node_forward(
+        &mut self,
+        program: &Program,
+        at: usize,
+        model: &mut Model,
+        mode: Mode,
+        n: usize,
+    ) {
+        let call = Call { isa: self.isa, n };
+        let (node, state) = (&program.nodes[at], &mut self.states[at]);
+        let mut output = take(&mut self.values[node.output]);
+        let y = output.get_mut();
+        let x = self.values[node.inputs[0]].with_spare();
+        let weights = model.weights.with_spare();
+        match (&node.op, state) {
+            (Op::Affine(op), _) => op.forward(self.isa, output.with_spare_mut(), x, weights, n),
+            (Op::Norm(op), State::Norm(state)) => match mode {
+                Mode::Training { .. } => {
+                    let running = &mut model.statistics;
+                    op.forward_training(call, y, x, weights, running, state);
+                }
+                Mode::Evaluation => {
+                    let running = &model.statistics;
+                    op.forward_evaluation(call, y, x, weights, running, state);
+                }
+            },
+            (Op::Relu(op), _) => op.forward(self.isa, y, x, n),
+            (Op::Pool(op), _) => op.forward(self.isa, output.with_spare_mut(), x, n),
+            (Op::Dropout(op), state) => match (mode, state) {
+                (Mode::Training { seed, step }, State::Mask(mask)) => {
+                    op.draw(mask, seed, step, n);
+                    op.forward(self.isa, y, x, mask, n);
+                }
+                _ => op.forward_evaluation(y, x, n),
+            },
+            (Op::Add(op), _) => {
+                let other = self.values[node.inputs[1]].with_spare();
+                op.forward(self.isa, y, x, other, n);
+            }
+            (Op::Norm(_), _) => unreachable!("made together with its state"),
         }
+        self.values[node.output] = output;
     }
 
     /// From the gradient of the logits to those of all learned values. Each layer's data
     /// gradient is taken before its weights move.
     pub fn backward(&mut self, program: &Program, learner: &mut Learner<'_>, n: usize) {
         for (at, node) in program.nodes.iter().enumerate().rev() {
-            if program.learned[node.output] {
-                let mut dy = take(&mut self.gradients[node.output]);
-                for which in 0..node.inputs.len() {
-                    let input = node.inputs[which];
-                    let mut dx = take(&mut self.gradients[input]);
-                    let pass = Pass {
-                        program,
-                        at,
-                        which,
-                        n,
-                    };
-                    let wanted = program.learned[input].then_some(&mut dx);
-                    self.node_backward(pass, wanted, &mut dy, learner);
-                    self.gradients[input] = dx;
+            let Some(output) = program.slots.of_plane[node.output] else {
+                continue;
+            };
+            let mut dy = take(&mut self.gradients[output]);
+            for which in 0..node.inputs.len() {
+                let pass = Pass {
+                    program,
+                    at,
+                    which,
+                    n,
+                };
+                let slot = program.slots.of_plane[node.inputs[which]];
+                let mut dx = slot.map(|slot| take(&mut self.gradients[slot]));
+                self.node_backward(pass, dx.as_mut(), &mut dy, learner);
+                if let (Some(slot), Some(dx)) = (slot, dx) {
+                    self.gradients[slot] = dx;
                 }
-                self.gradients[node.output] = dy;
             }
+            self.gradients[output] = dy;
         }
     }
 
@@ -219,39 +230,48 @@ impl Workspace {
         let isa = self.isa;
         let x = self.values[node.inputs[which]].with_spare();
         let y = self.values[node.output].with_spare();
-        match (&node.op, &mut self.states[at], dx) {
-            (Op::Affine(op), _, dx) => {
-                op.activation_backward(isa, dy.get_mut(), y, n);
-                if let Some(dx) = dx {
-                    let (dx, weights) = (dx.with_spare_mut(), learner.weights.with_spare());
-                    op.data_backward(isa, dx, dy.with_spare(), weights, &mut self.scratch, n);
+        let call = Call { isa, n };
+        let to = dx.map(|dx| Gradient {
+            dx: dx.with_spare_mut(),
+            write: node.writes[which],
+        });
+        match (&node.op, &mut self.states[at], to) {
+            (Op::Affine(op), _, to) => {
+                if !node.activation_taken {
+                    op.activation_backward(isa, dy.get_mut(), y, n);
                 }
                 let dy = dy.with_spare();
+                if let Some(to) = to {
+                    let weights = learner.weights.with_spare();
+                    let activation = node.takes_activation.then_some(x);
+                    op.data_backward(call, to, dy, weights, &mut self.scratch, activation);
+                }
                 op.weight_backward(isa, learner, dy, x, &mut self.scratch, n);
             }
-            (Op::Norm(op), State::Norm(state), dx) => {
+            (Op::Norm(op), State::Norm(state), to) => {
                 let pass = NormPass {
-                    dx: dx.map(Buffer::get_mut),
+                    to,
                     dy: dy.get_mut(),
-                    y,
+                    y: (op.relu && !node.activation_taken).then_some(y),
                     x,
                 };
-                op.backward(Call { isa, n }, pass, learner, state);
+                op.backward(call, pass, learner, state);
             }
-            (Op::Relu(op), _, Some(dx)) => op.backward(isa, dx.get_mut(), dy.get_mut(), y, n),
-            (Op::Pool(op), _, Some(dx)) => {
+            (Op::Relu(op), _, Some(to)) => op.backward(isa, to, dy.get(), y, n),
+            (Op::Pool(op), _, Some(to)) => {
                 let pass = PoolPass {
-                    dx: dx.with_spare_mut(),
+                    to,
                     dy: dy.with_spare(),
                     y,
                     x,
+                    after_relu: node.takes_activation,
                 };
                 op.backward(isa, pass, n);
             }
-            (Op::Dropout(op), State::Mask(mask), Some(dx)) => {
-                op.backward(isa, dx.get_mut(), dy.get(), mask, n);
+            (Op::Dropout(op), State::Mask(mask), Some(to)) => {
+                op.backward(isa, to, dy.get(), mask, n);
             }
-            (Op::Add(op), _, Some(dx)) => op.backward(isa, which, dx.get_mut(), dy.get(), n),
+            (Op::Add(op), _, Some(to)) => op.backward(isa, which, to, dy.get(), n),
             _ => {}
         }
     }

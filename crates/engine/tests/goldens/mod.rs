@@ -217,7 +217,6 @@ impl<'a> Descent<'a> {
             step: self.recipe.first_step + self.step,
         };
         workspace.forward(program, &mut self.model, mode, BATCH);
-        workspace.clear_gradients();
         let (logits, gradient) = workspace.logits_and_gradient();
         let smoothing = self.recipe.label_smoothing as f32;
         let loss = softmax::cross_entropy(gradient, logits, &labels, CLASSES, smoothing);

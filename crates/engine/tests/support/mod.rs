@@ -100,7 +100,6 @@ impl Case {
         }
         let mode = Mode::Training { seed: 11, step: 3 };
         workspace.forward(&program, &mut model, mode, self.batch);
-        workspace.clear_gradients();
         let (logits, gradient) = workspace.logits_and_gradient();
         let smoothing = self.smoothing as f32;
         let loss = softmax::cross_entropy(gradient, logits, &self.labels(), 3, smoothing);

@@ -136,6 +136,10 @@ pub struct Product<'a> {
     pub a: &'a [f32],
     /// Its rows; the first `m` are used.
     pub a_rows: &'a Rows,
+    /// Whether A is a matrix by panels that comes from far, in which case the lines of the
+    /// next tile are asked for: as many short stretches as there are panels are more than
+    /// the processor foresees.
+    pub rows_ahead: bool,
     /// Vector operand.
     pub b: &'a [f32],
     /// From one panel of its columns to the next; [`PANEL`] in an ordinary matrix.

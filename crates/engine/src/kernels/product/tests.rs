@@ -108,6 +108,7 @@ fn outcome(case: &Case, run: impl Fn(Product<'_>)) -> [Buffer; 2] {
     run(Product {
         a: a.with_spare(),
         a_rows: &Rows::even(m, 7),
+        rows_ahead: case.b_by_panels,
         b: b.with_spare(),
         b_panel,
         sum: Sum {

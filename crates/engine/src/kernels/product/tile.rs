@@ -4,7 +4,7 @@ use super::{PANEL, Product, Store, Sum};
 use crate::buffer::LINE;
 use crate::kernels::per_isa;
 use crate::kernels::rowwise::Step;
-use crate::kernels::simd::Simd;
+use crate::kernels::simd::{Simd, prefetch};
 use spec::UpdateRule;
 
 per_isa!(
@@ -14,20 +14,23 @@ per_isa!(
 
 /// Covers C with register tiles, panels of columns outermost so that a panel
 /// of B stays in cache while the rows pass over it.
+///
+/// A descent goes backwards: the forward pass before it and the one after it both go
+/// forwards over the same weights, so each begins with what the other has left in cache.
 #[inline(always)]
 fn all_tiles<S: Simd>(mut product: Product<'_>) {
-    let mut column = 0;
-    while column < product.n {
+    let width = 2 * S::LANES;
+    let panels = product.n.div_ceil(width);
+    let backwards = matches!(product.store, Store::Descend { .. });
+    for at in 0..panels {
+        let column = width * if backwards { panels - 1 - at } else { at };
         let left = product.n - column;
         if left > S::LANES {
             panel::<S, 2>(&mut product, column);
-            column += 2 * S::LANES;
         } else if left > S::Narrow::LANES {
             panel::<S, 1>(&mut product, column);
-            column += S::LANES;
         } else {
             panel::<S::Narrow, 1>(&mut product, column);
-            column += S::Narrow::LANES;
         }
     }
 }
@@ -104,6 +107,11 @@ fn tile<S: Simd, const ROWS: usize, const VECTORS: usize>(
         for segment in segments {
             let a: [*const f32; ROWS] =
                 std::array::from_fn(|i| product.a.as_ptr().add(a_rows[i] + segment.a));
+            if product.rows_ahead {
+                for_rows!(ROWS, |I| {
+                    prefetch(a[I].wrapping_add(ROWS * PANEL));
+                });
+            }
             let mut b = product.b.as_ptr().add(segment.b);
             for k in 0..segment.len {
                 let row_b: [S::V; VECTORS] =
