@@ -13,7 +13,7 @@
 use super::args::{Array, ProductArgs};
 use super::blueprint::Affine;
 use super::plane::Plane;
-use super::product::{Epilogue, Inner, Operand, Precision, Product, Target, even};
+use super::product::{Epilogue, Filter, Inner, Operand, Precision, Product, Target, even};
 
 /// A layer between its planes, for a batch.
 #[derive(Debug, Clone, Copy)]
@@ -41,6 +41,7 @@ impl Layer<'_> {
             epilogue,
             precision: self.precision,
             replicas: self.replicas,
+            filter: None,
             args: ProductArgs {
                 scale: self.affine.scale,
                 bias_row: -1,
@@ -81,7 +82,13 @@ impl Layer<'_> {
             self.product(weights, inputs, target, Epilogue::Forward)
         } else {
             let target = Target::ByRows(self.writes());
-            self.product(inputs, weights, target, Epilogue::Forward)
+            let mut product = self.product(inputs, weights, target, Epilogue::Forward);
+            product.filter = Some(Filter {
+                taps: taps.iter().step_by(self.input.pixel).copied().collect(),
+                pixel: self.input.pixel,
+                end: self.input.image() * self.batch,
+            });
+            product
         };
         product.args.c = c;
         product.args.relu = u32::from(self.affine.relu);
@@ -165,6 +172,11 @@ impl Layer<'_> {
                 w_k.extend((0..self.columns()).map(|out| (tap + out) as i32));
             }
         }
+        let filter = Filter {
+            taps: dz_k.iter().step_by(self.columns()).copied().collect(),
+            pixel: self.columns(),
+            end: self.output.image() * self.batch,
+        };
         let order = by_channels(dz_k.len() / self.columns().max(1), self.columns());
         let dz_k = order.iter().map(|at| dz_k[*at]).collect();
         let w_k = order.iter().map(|at| w_k[*at]).collect();
@@ -195,7 +207,9 @@ impl Layer<'_> {
             k: w_k,
             inner: Inner::K,
         };
-        self.product(outputs, weights, Target::ByRows(writes), Epilogue::Data)
+        let mut product = self.product(outputs, weights, Target::ByRows(writes), Epilogue::Data);
+        product.filter = Some(filter);
+        product
     }
 
     /// Where each output begins to read.

@@ -80,8 +80,21 @@ pub struct Product {
     pub precision: Precision,
     /// Runs.
     pub replicas: usize,
+    /// A is read through a filter.
+    pub filter: Option<Filter>,
     /// All other arguments.
     pub args: ProductArgs,
+}
+
+/// How the sum of a convolution takes A: 32 channels through all taps, then the next.
+#[derive(Debug, Clone)]
+pub struct Filter {
+    /// Offsets of the taps, in floats.
+    pub taps: Vec<i32>,
+    /// Floats from one pixel to the next.
+    pub pixel: usize,
+    /// Floats of A in one replica.
+    pub end: usize,
 }
 
 /// Blocks that fill a large GPU a few times.
@@ -242,6 +255,7 @@ impl Product {
             1 => size.k,
             _ => self.args.k_per_part as usize,
         };
+        let halo = self.halo(tile);
         let defines: Vec<Define> = vec![
             ("TILE_M", tile.m as u32),
             ("TILE_N", tile.n as u32),
@@ -254,6 +268,7 @@ impl Product {
             ("B_INNER", u32::from(self.b.inner == Inner::X)),
             ("A_VECTOR", self.a.vector()),
             ("B_VECTOR", self.b.vector()),
+            ("HALO", halo as u32),
             ("EPILOGUE", self.epilogue as u32),
             ("C_INNER", u32::from(by_rows)),
             (
@@ -265,8 +280,15 @@ impl Product {
                 },
             ),
         ];
-        let floats = self.a.tile_floats(tile.m, tile.k) + self.b.tile_floats(tile.n, tile.k);
+        let a_floats = match halo {
+            0 => tile.stages * self.a.tile_floats(tile.m, tile.k),
+            pixels => 2 * pixels * (tile.k + 4),
+        };
+        let floats = a_floats + tile.stages * self.b.tile_floats(tile.n, tile.k);
         self.args.a = self.a.args(tables);
+        if let (1.., Some(filter)) = (halo, &self.filter) {
+            filter.put(&mut self.args, tables);
+        }
         self.args.b = self.b.args(tables);
         (self.args.c_m, self.args.c_n) = match &self.target {
             Target::ByRows(rows) => (tables.put(rows), 0),
@@ -294,8 +316,54 @@ impl Product {
             true => tile.m * (tile.n + 4),
             false => tile.exchange_floats(),
         };
-        launch.shared = 4 * (floats * tile.stages).max(exchange);
+        launch.shared = 4 * floats.max(exchange);
         launch
+    }
+}
+
+/// Most pixels that a tile may read at a time: two buffers of them leave room for two blocks.
+const MOST_HALO: usize = 256;
+
+impl Product {
+    /// Pixels that a tile of outputs reads through all taps; 0 where it is better to copy what
+    /// each tap reads.
+    fn halo(&self, tile: Tile) -> usize {
+        let Some(filter) = &self.filter else {
+            return 0;
+        };
+        let whole = filter.pixel % tile.k == 0 && tile.k == 32 && tile.n >= 32;
+        if !whole || filter.taps.len() < tile.stages {
+            return 0;
+        }
+        let (first, last) = filter.reach();
+        let span = |outputs: &[i32]| outputs[outputs.len() - 1] - outputs[0] + last - first;
+        let ordered = self.a.x.is_sorted();
+        let most = self.a.x.chunks(tile.m).map(span).max().unwrap_or(0) as usize;
+        let pixels = most / filter.pixel + 1;
+        if ordered && pixels <= MOST_HALO {
+            pixels
+        } else {
+            0
+        }
+    }
+}
+
+impl Filter {
+    /// The least and the greatest offset.
+    fn reach(&self) -> (i32, i32) {
+        let least = self.taps.iter().min().copied().unwrap_or(0);
+        (least, self.taps.iter().max().copied().unwrap_or(0))
+    }
+
+    fn put(&self, args: &mut ProductArgs, tables: &mut Tables) {
+        let (first, _) = self.reach();
+        let pixel = self.pixel as i32;
+        let taps: Vec<i32> = self.taps.iter().map(|tap| (tap - first) / pixel).collect();
+        args.a.k = tables.put(&taps);
+        args.halo_first = first;
+        args.halo_end = self.end as i32;
+        args.pixel = pixel;
+        args.taps = taps.len() as i32;
     }
 }
 

@@ -14,6 +14,7 @@
 //   STAGES                tiles in flight from memory
 //   A_INNER B_INNER       0: contiguous along k, 1: contiguous along m or n
 //   A_VECTOR B_VECTOR     floats per copy, 4 or 1
+//   HALO                  0, or pixels of A that a tile reads through all taps of a filter
 //   EPILOGUE              what becomes of a sum, see below
 //   C_INNER               0: C is contiguous along m, 1: along n
 //   TERMS                 1: TF32, 3: each factor as two TF32 numbers, about float32
@@ -60,6 +61,8 @@ struct Product {
     const Replica* replicas;
     // PARTIAL: floats from one part to the next.
     i64 part;
+    // HALO: floats of A before its end; a.k holds the taps, in pixels from the first.
+    int halo_end, halo_first, pixel, taps;
     int m, n, k;
     int parts, k_per_part;
     // DESCEND, PARTIAL: where Σ_k B[k,n] goes in C, the bias gradient; negative if nowhere.
@@ -163,8 +166,90 @@ struct Mover {
     }
 };
 
-typedef Mover<TILE_M, A_INNER, A_VECTOR> MoverA;
 typedef Mover<TILE_N, B_INNER, B_VECTOR> MoverB;
+
+#if HALO == 0
+// A tile by tile of the sum.
+struct MoverA : Mover<TILE_M, A_INNER, A_VECTOR> {
+    static constexpr int BUFFERS = STAGES;
+    int row;  // of the thread's first fragment
+
+    __device__ __forceinline__ void start(const Product& p, int replica, int first_m, int warp_m) {
+        Mover::start(p.a, replica, first_m, p.m);
+        row = warp_m + threadIdx.x % 32 / 4;
+    }
+
+    __device__ __forceinline__ void issue_tile(float* tiles, int tile, int first, int end) {
+        issue(tiles + tile % STAGES * FLOATS, first, end);
+        look(first + TILE_K, end);
+    }
+
+    // Makes ready for the reads of a tile.
+    __device__ __forceinline__ const float* tile(const float* tiles, int tile) {
+        return tiles + tile % STAGES * FLOATS;
+    }
+
+    __device__ __forceinline__ float at(const float* tile, int i, int half, int k) const {
+        return read(tile, row + 16 * i + 8 * half, k);
+    }
+};
+#else
+// A convolution whose sum takes 32 channels through all taps before the next 32. Outputs that
+// are neighbours read pixels that are neighbours, and borders included they lie one after the
+// other; so the 32 channels of all of them are copied once, for all taps.
+struct MoverA {
+    static constexpr int STRIDE = TILE_K + 4;
+    static constexpr int FLOATS = HALO * STRIDE;
+    static constexpr int BUFFERS = 2;
+    const float* values;
+    const int* tap_table;
+    int end, pixel, taps, tap;
+    int row[M_FRAGMENTS][2];  // where the thread's fragments begin
+
+    __device__ __forceinline__ void start(const Product& p, int replica, int first_m, int warp_m) {
+        const int first = __ldg(p.a.x + first_m) + p.halo_first;
+        values = p.a.values + replica * p.a.replica + first;
+        end = p.halo_end - first;
+        pixel = p.pixel;
+        taps = p.taps;
+        tap_table = p.a.k;
+#pragma unroll
+        for (int i = 0; i < M_FRAGMENTS; ++i) {
+#pragma unroll
+            for (int half = 0; half < 2; ++half) {
+                int m = first_m + warp_m + threadIdx.x % 32 / 4 + 16 * i + 8 * half;
+                int x = m < p.m ? __ldg(p.a.x + m) - __ldg(p.a.x + first_m) : 0;
+                row[i][half] = x / pixel * STRIDE;
+            }
+        }
+    }
+
+    __device__ __forceinline__ void copy_channels(float* tiles, int group) const {
+        float* to = tiles + group % BUFFERS * FLOATS;
+        for (int at = threadIdx.x; at < HALO * (TILE_K / 4); at += THREADS) {
+            int place = at / (TILE_K / 4), channel = at % (TILE_K / 4) * 4;
+            int from = place * pixel + group * TILE_K + channel;
+            bool valid = from < end;
+            Mover<TILE_M, K_INNER, 4>::copy(to + place * STRIDE + channel,
+                                            valid ? values + from : values, valid);
+        }
+    }
+
+    // The first channels come with the first tile, others as soon as their buffer is free.
+    __device__ __forceinline__ void issue_tile(float* tiles, int tile, int, int) {
+        if (tile == 0) copy_channels(tiles, 0);
+    }
+
+    __device__ __forceinline__ const float* tile(const float* tiles, int tile) {
+        tap = __ldg(tap_table + tile % taps) * STRIDE;
+        return tiles + tile / taps % BUFFERS * FLOATS;
+    }
+
+    __device__ __forceinline__ float at(const float* tile, int i, int half, int k) const {
+        return tile[row[i][half] + tap + k];
+    }
+};
+#endif
 
 // Rounds to 10 bits behind the point, halves away from 0. The units read no lower bits, so an
 // addition does what the conversion instruction would do at a fraction of its rate.
@@ -200,15 +285,14 @@ __device__ __forceinline__ void multiply(float (&c)[4], u32 a0, u32 a1, u32 a2, 
 struct Fragments {
     Factor a[M_FRAGMENTS][4], b[N_FRAGMENTS][2];
 
-    __device__ __forceinline__ void read(const float* tile_a, const float* tile_b, int warp_m,
-                                         int warp_n, int k) {
+    __device__ __forceinline__ void read(const MoverA& mover, const float* tile_a,
+                                         const float* tile_b, int warp_n, int k) {
         int group = threadIdx.x % 32 / 4, lane = threadIdx.x % 4;
 #pragma unroll
         for (int i = 0; i < M_FRAGMENTS; ++i) {
 #pragma unroll
             for (int part = 0; part < 4; ++part) {
-                int row = warp_m + 16 * i + group + part % 2 * 8;
-                a[i][part] = factor(MoverA::read(tile_a, row, k + lane + part / 2 * 4));
+                a[i][part] = factor(mover.at(tile_a, i, part % 2, k + lane + part / 2 * 4));
             }
         }
 #pragma unroll
@@ -247,18 +331,21 @@ struct Fragments {
     }
 };
 
-// The next fragments are read while the last ones are multiplied.
+// The next fragments are read while the last ones are multiplied, where registers allow.
 __device__ __forceinline__ void multiply_tile(float (&c)[M_FRAGMENTS][N_FRAGMENTS][4],
-                                              const float* a, const float* b, int warp_m,
-                                              int warp_n, int warp_k) {
+                                              const MoverA& mover, const float* a,
+                                              const float* b, int warp_n, int warp_k) {
     constexpr int STEPS = TILE_K / (8 * WARPS_K);
+    constexpr bool AHEAD = TERMS == 1;
     Fragments fragments[2];
-    fragments[0].read(a, b, warp_m, warp_n, 8 * warp_k);
+    if (AHEAD) fragments[0].read(mover, a, b, warp_n, 8 * warp_k);
 #pragma unroll
     for (int step = 0; step < STEPS; ++step) {
-        if (step + 1 < STEPS) {
+        if (!AHEAD) {
+            fragments[step % 2].read(mover, a, b, warp_n, 8 * (step * WARPS_K + warp_k));
+        } else if (step + 1 < STEPS) {
             int k = 8 * ((step + 1) * WARPS_K + warp_k);
-            fragments[(step + 1) % 2].read(a, b, warp_m, warp_n, k);
+            fragments[(step + 1) % 2].read(mover, a, b, warp_n, k);
         }
         fragments[step % 2].add_to(c);
     }
@@ -486,7 +573,7 @@ product(const __grid_constant__ Product p) {
     if (!p.replicas[replica].active) return;
     extern __shared__ __align__(16) float shared[];
     float* tiles_a = shared;
-    float* tiles_b = shared + STAGES * MoverA::FLOATS;
+    float* tiles_b = shared + MoverA::BUFFERS * MoverA::FLOATS;
 
     const int first_m = blockIdx.x * TILE_M;
     const int part = blockIdx.y % p.parts, first_n = blockIdx.y / p.parts * TILE_N;
@@ -495,16 +582,19 @@ product(const __grid_constant__ Product p) {
 
     MoverA a;
     MoverB b;
-    a.start(p.a, replica, first_m, p.m);
+    const int warp = threadIdx.x / 32 / WARPS_K, warp_k = threadIdx.x / 32 % WARPS_K;
+    const int warp_m = warp / WARPS_N * WARP_M, warp_n = warp % WARPS_N * WARP_N;
+    a.start(p, replica, first_m, warp_m);
     b.start(p.b, replica, first_n, p.n);
+#if HALO == 0
     a.look(first_k, end_k);
+#endif
     b.look(first_k, end_k);
     auto issue = [&](int tile) {
         if (tile < tiles) {
             int slot = tile % STAGES, k = first_k + tile * TILE_K;
-            a.issue(tiles_a + slot * MoverA::FLOATS, k, end_k);
+            a.issue_tile(tiles_a, tile, k, end_k);
             b.issue(tiles_b + slot * MoverB::FLOATS, k, end_k);
-            a.look(k + TILE_K, end_k);
             b.look(k + TILE_K, end_k);
         }
         asm volatile("cp.async.commit_group;");
@@ -512,8 +602,6 @@ product(const __grid_constant__ Product p) {
 #pragma unroll
     for (int tile = 0; tile < STAGES - 1; ++tile) issue(tile);
 
-    const int warp = threadIdx.x / 32 / WARPS_K, warp_k = threadIdx.x / 32 % WARPS_K;
-    const int warp_m = warp / WARPS_N * WARP_M, warp_n = warp % WARPS_N * WARP_N;
     const int group = threadIdx.x % 32 / 4, lane = threadIdx.x % 4;
     float* out = p.c + replica * p.c_replica + (EPILOGUE == PARTIAL ? part * p.part : 0);
     Sink sink{p, replica, out, p.replicas[replica].learning_rate};
@@ -528,10 +616,14 @@ product(const __grid_constant__ Product p) {
     for (int tile = 0; tile < tiles; ++tile) {
         asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2));
         __syncthreads();
+#if HALO > 0
+        // All warps are through with the channels before these.
+        if (tile % a.taps == 0 && tile + a.taps < tiles) a.copy_channels(tiles_a, tile / a.taps + 1);
+#endif
         issue(tile + STAGES - 1);
-        const float* tile_a = tiles_a + tile % STAGES * MoverA::FLOATS;
+        const float* tile_a = a.tile(tiles_a, tile);
         const float* tile_b = tiles_b + tile % STAGES * MoverB::FLOATS;
-        multiply_tile(c, tile_a, tile_b, warp_m, warp_n, warp_k);
+        multiply_tile(c, a, tile_a, tile_b, warp_n, warp_k);
         if (sums_bias && threadIdx.x < TILE_N) {
 #pragma unroll 8
             for (int k = 0; k < TILE_K; ++k) bias_sum += MoverB::read(tile_b, threadIdx.x, k);
