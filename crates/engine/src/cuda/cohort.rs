@@ -269,6 +269,7 @@ impl<'a> Cohort<'a> {
         if planned != found {
             return Err(TrainError::OtherData { planned, found }.into());
         }
+        let _alone = device.setting_up();
         let stream = device.stream()?;
         let replicas = runs.len();
         let sizes = plan.emit(replicas, data, 0, 0);

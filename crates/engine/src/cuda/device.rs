@@ -10,7 +10,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::ffi::c_void;
 use std::fs;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Oldest compute capability with TF32 products and asynchronous copies.
 const OLDEST: Architecture = (8, 0);
@@ -25,6 +25,7 @@ pub struct Device {
     compiler: Compiler,
     cache: Option<PathBuf>,
     functions: Mutex<HashMap<Kernel, CudaFunction>>,
+    setup: Mutex<()>,
 }
 
 /// How many GPUs the driver sees; 0 without one.
@@ -64,7 +65,14 @@ impl Device {
             compiler: Compiler::find()?,
             cache,
             functions: Mutex::default(),
+            setup: Mutex::default(),
         })
+    }
+
+    /// Held while a cohort is set up: while one thread captures a graph, no other may load
+    /// kernels.
+    pub fn setting_up(&self) -> MutexGuard<'_, ()> {
+        self.setup.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What the GPU is called.

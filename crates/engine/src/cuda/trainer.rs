@@ -13,6 +13,7 @@ use crate::pool::Supply;
 use spec::Run;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Cohorts in flight on a GPU.
@@ -47,6 +48,7 @@ impl Gpus {
         let placed: Vec<DeviceData> = (self.devices.iter())
             .map(|device| DeviceData::new(data, device))
             .collect::<Result<_, _>>()?;
+        let taking = Mutex::new(());
         std::thread::scope(|scope| {
             let mut threads = Vec::new();
             for (device, data) in self.devices.iter().zip(&placed) {
@@ -58,6 +60,7 @@ impl Gpus {
                         precision: self.precision,
                         bytes: free / WORKERS,
                         supply,
+                        taking: &taking,
                     };
                     threads.push(scope.spawn(move || worker.work()));
                 }
@@ -80,26 +83,37 @@ struct Worker<'a> {
     /// Memory that its cohort may take.
     bytes: usize,
     supply: &'a dyn Supply,
+    /// Held while a cohort is gathered: two workers would share out what belongs together.
+    taking: &'a Mutex<()>,
 }
 
 impl Worker<'_> {
     fn work(&self) -> Result<(), CudaError> {
-        while let Some(first) = self.supply.take() {
-            let plan = CohortPlan::new(&first, self.precision)?;
-            let most = plan.largest(MOST_RUNS, self.data, self.bytes);
-            if most == 0 {
-                return Err(CudaError::TooLittleMemory {
-                    needed: plan.bytes(1, self.data) >> 20,
-                    free: self.bytes >> 20,
-                });
-            }
-            let mut runs = vec![first];
-            runs.extend(self.supply.take_alike(&runs[0], most - 1));
+        while let Some((plan, runs)) = self.gather()? {
             for cohort in self.by_step(runs) {
                 self.train(&plan, cohort)?;
             }
         }
         Ok(())
+    }
+
+    /// The next run and those that can train with it, as many as memory allows.
+    fn gather(&self) -> Result<Option<(CohortPlan, Vec<Run>)>, CudaError> {
+        let _alone = self.taking.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(first) = self.supply.take() else {
+            return Ok(None);
+        };
+        let plan = CohortPlan::new(&first, self.precision)?;
+        let most = plan.largest(MOST_RUNS, self.data, self.bytes);
+        if most == 0 {
+            return Err(CudaError::TooLittleMemory {
+                needed: plan.bytes(1, self.data) >> 20,
+                free: self.bytes >> 20,
+            });
+        }
+        let mut runs = vec![first];
+        runs.extend(self.supply.take_alike(&runs[0], most - 1));
+        Ok(Some((plan, runs)))
     }
 
     /// Runs that were saved at different steps cannot take theirs together.

@@ -21,6 +21,7 @@ mod workspace;
 
 pub use learner::{Descent, Learner};
 pub use plane::Plane;
+#[cfg(feature = "cuda")]
 pub(crate) use program::{Draft, DraftStep};
 pub use program::{Program, Statistic};
 pub use weights::{Place, Weights};
