@@ -3,6 +3,8 @@
 use crate::failure::Mistake;
 use crate::train::cores;
 use anyhow::Result;
+#[cfg(feature = "cuda")]
+use engine::cuda::CudaError;
 use engine::data::Dataset;
 use engine::kernels::Isa;
 use engine::pool::{Pool, Supply};
@@ -86,9 +88,27 @@ impl DeviceArgs {
         });
         match self.device {
             Choice::Cpu => Ok(cpu),
-            Choice::Auto => Ok(self.gpus(None).unwrap_or(cpu)),
+            Choice::Auto => Ok(self.gpus_if_any().unwrap_or(cpu)),
             Choice::Cuda(ordinal) => self.gpus(ordinal),
         }
+    }
+
+    /// GPUs, where there are some; those that cannot be used are worth a word.
+    #[cfg(feature = "cuda")]
+    fn gpus_if_any(&self) -> Option<Trainer> {
+        if engine::cuda::count() == 0 {
+            return None;
+        }
+        let found = self.gpus(None);
+        if let Err(error) = &found {
+            eprintln!("noisescale: training on the processor: {error}");
+        }
+        found.ok()
+    }
+
+    #[cfg(not(feature = "cuda"))]
+    fn gpus_if_any(&self) -> Option<Trainer> {
+        None
     }
 
     #[cfg(feature = "cuda")]
@@ -113,6 +133,14 @@ pub fn without_cuda() -> anyhow::Error {
     Mistake(text.into()).into()
 }
 
+/// Whether there is a GPU that this program could use.
+pub fn any_gpu() -> bool {
+    #[cfg(feature = "cuda")]
+    return engine::cuda::count() > 0;
+    #[cfg(not(feature = "cuda"))]
+    return false;
+}
+
 /// One GPU, or all that the driver sees.
 #[cfg(feature = "cuda")]
 pub fn open_gpus(ordinal: Option<usize>) -> Result<Vec<engine::cuda::Device>> {
@@ -124,8 +152,18 @@ pub fn open_gpus(ordinal: Option<usize>) -> Result<Vec<engine::cuda::Device>> {
         .root()
         .join("kernels");
     let open = |ordinal| engine::cuda::Device::open(ordinal, Some(cache.clone()));
-    let gpus: Result<Vec<_>, _> = ordinals.map(open).collect();
-    gpus.map_err(|error| Mistake(error.to_string()).into())
+    let (mut gpus, mut reason) = (Vec::new(), None);
+    for opened in ordinals.map(open) {
+        match opened {
+            Ok(gpu) => gpus.push(gpu),
+            Err(error) => reason = reason.or(Some(error)),
+        }
+    }
+    // Among several GPUs one may be too old.
+    match reason {
+        Some(error) if gpus.is_empty() => Err(Mistake(error.to_string()).into()),
+        _ => Ok(gpus),
+    }
 }
 
 #[cfg(feature = "cuda")]
@@ -153,7 +191,11 @@ impl Trainer {
         match self {
             Self::Cpu(pool) => Ok(pool.train(data, supply)?),
             #[cfg(feature = "cuda")]
-            Self::Cuda(gpus) => Ok(gpus.train(data, supply)?),
+            Self::Cuda(gpus) => gpus.train(data, supply).map_err(|error| match error {
+                CudaError::Train(error) => error.into(),
+                error @ CudaError::TooLittleMemory { .. } => Mistake(error.to_string()).into(),
+                error => error.into(),
+            }),
         }
     }
 }

@@ -9,7 +9,7 @@ mod cohort;
 mod whole_run;
 
 use crate::cli::BenchArgs;
-use crate::device::Choice;
+use crate::device::{self, Choice};
 use crate::runner::{made_up, step_products};
 use crate::{studies, train};
 use anyhow::Result;
@@ -115,11 +115,16 @@ struct Network {
 
 /// Measures, and prints a table.
 pub fn run(args: &BenchArgs) -> Result<()> {
-    if args.device != Choice::Cpu {
+    let on_gpu = match args.device {
+        Choice::Cpu => false,
+        Choice::Cuda(_) => true,
+        Choice::Auto => device::any_gpu(),
+    };
+    if on_gpu {
         #[cfg(feature = "cuda")]
         return cohort::run(args);
         #[cfg(not(feature = "cuda"))]
-        return Err(crate::device::without_cuda());
+        return Err(device::without_cuda());
     }
     let isa = args.instructions.unwrap_or_else(Isa::detect);
     let bench = Bench {

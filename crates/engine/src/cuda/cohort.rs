@@ -430,6 +430,7 @@ impl<'a> Cohort<'a> {
     /// Takes up to `most` steps, up to the next evaluation, with it; which runs ended, and how.
     pub fn advance(&mut self, most: u64) -> Result<Vec<(usize, Outcome)>, CudaError> {
         let start = Instant::now();
+        let under_way: Vec<usize> = self.running().map(|(at, ..)| at).collect();
         let due = self.schedule.partition_point(|step| *step <= self.step);
         let next = self
             .schedule
@@ -461,7 +462,9 @@ impl<'a> Cohort<'a> {
         if until == next && self.running().next().is_some() {
             ended.extend(self.look()?);
         }
-        self.spend(start.elapsed());
+        for at in under_way {
+            self.members[at].progress.spent += start.elapsed();
+        }
         Ok(ended)
     }
 
@@ -478,16 +481,6 @@ impl<'a> Cohort<'a> {
     fn end(&mut self, ended: &[(usize, Outcome)]) {
         for (at, outcome) in ended {
             self.members[*at].outcome = Some(*outcome);
-        }
-    }
-
-    fn spend(&mut self, time: Duration) {
-        for member in self
-            .members
-            .iter_mut()
-            .filter(|member| member.outcome.is_none())
-        {
-            member.progress.spent += time;
         }
     }
 
@@ -560,10 +553,10 @@ impl<'a> Cohort<'a> {
         })
     }
 
-    /// The record of a member that ended.
+    /// The record of a member that ended. Its time is its share of the cohort's.
     pub fn record(&self, at: usize, outcome: Outcome) -> Record {
         let Member { run, progress, .. } = &self.members[at];
-        let seconds = progress.spent.as_secs_f64();
+        let seconds = progress.spent.as_secs_f64() / self.members.len() as f64;
         Record::new(
             run,
             outcome,

@@ -21,10 +21,14 @@ pub struct Compiler(());
 impl Compiler {
     /// Loads NVRTC from the named folder, the system, the CUDA toolkit or a Python environment.
     pub fn find() -> Result<Self, CudaError> {
-        let named = std::env::var_os(COMPILER_VARIABLE).map(PathBuf::from);
-        let loaded = named.iter().any(|folder| load_from(folder))
-            // SAFETY: NVRTC's initialization has no preconditions.
-            || unsafe { sys::is_culib_present() }
+        if let Some(folder) = std::env::var_os(COMPILER_VARIABLE).map(PathBuf::from) {
+            return match load_from(&folder) {
+                true => Ok(Self(())),
+                false => Err(CudaError::NoCompilerThere { folder }),
+            };
+        }
+        // SAFETY: NVRTC's initialization has no preconditions.
+        let loaded = unsafe { sys::is_culib_present() }
             || usual_folders().iter().any(|folder| load_from(folder));
         if loaded {
             Ok(Self(()))

@@ -36,6 +36,12 @@ pub enum CudaError {
         "NVRTC, CUDA's run-time compiler, was not found; install the CUDA toolkit or `pip install nvidia-cuda-nvrtc`, and if need be name its folder in NOISESCALE_NVRTC"
     )]
     NoCompiler,
+    /// Nor is it where the environment says.
+    #[error("{} holds no libnvrtc that can be loaded; NOISESCALE_NVRTC names it", .folder.display())]
+    NoCompilerThere {
+        /// The folder that was named.
+        folder: std::path::PathBuf,
+    },
     /// A kernel does not compile: ours is wrong, or the compiler is too old.
     #[error("the kernel {kernel} does not compile with the NVRTC of this machine: {log}")]
     Compile {

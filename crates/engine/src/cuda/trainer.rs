@@ -13,7 +13,8 @@ use crate::pool::Supply;
 use spec::Run;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Cohorts in flight on a GPU.
@@ -48,30 +49,83 @@ impl Gpus {
         let placed: Vec<DeviceData> = (self.devices.iter())
             .map(|device| DeviceData::new(data, device))
             .collect::<Result<_, _>>()?;
-        let taking = Mutex::new(());
+        let common = Common {
+            supply,
+            taking: Mutex::new(()),
+            failed: AtomicBool::new(false),
+            precision: self.precision,
+        };
+        let budgets = (self.devices.iter())
+            .map(|device| {
+                Ok(Budget::new(
+                    (device.free_bytes()? as f64 * MEMORY_SHARE) as usize,
+                ))
+            })
+            .collect::<Result<Vec<Budget>, CudaError>>()?;
         std::thread::scope(|scope| {
             let mut threads = Vec::new();
-            for (device, data) in self.devices.iter().zip(&placed) {
-                let free = (device.free_bytes()? as f64 * MEMORY_SHARE) as usize;
+            for ((device, data), budget) in self.devices.iter().zip(&placed).zip(&budgets) {
                 for _ in 0..WORKERS {
                     let worker = Worker {
                         device,
                         data,
-                        precision: self.precision,
-                        bytes: free / WORKERS,
-                        supply,
-                        taking: &taking,
+                        budget,
+                        common: &common,
                     };
                     threads.push(scope.spawn(move || worker.work()));
                 }
             }
-            threads
-                .into_iter()
-                .try_for_each(|thread| match thread.join() {
-                    Ok(result) => result,
-                    Err(panic) => std::panic::resume_unwind(panic),
-                })
+            let ended = threads.into_iter().map(|thread| match thread.join() {
+                Ok(result) => result,
+                Err(panic) => std::panic::resume_unwind(panic),
+            });
+            // All are waited for before the first error is told.
+            ended.collect::<Vec<_>>().into_iter().collect()
         })
+    }
+}
+
+/// What all workers share.
+struct Common<'a> {
+    supply: &'a dyn Supply,
+    /// Held while a cohort is gathered: two workers would share out what belongs together.
+    taking: Mutex<()>,
+    /// One worker has failed; the others save what they have and end.
+    failed: AtomicBool,
+    precision: Precision,
+}
+
+/// The memory of a GPU that cohorts may take.
+struct Budget {
+    total: usize,
+    left: Mutex<usize>,
+    freed: Condvar,
+}
+
+impl Budget {
+    fn new(total: usize) -> Self {
+        Self {
+            total,
+            left: Mutex::new(total),
+            freed: Condvar::new(),
+        }
+    }
+
+    /// What a cohort may take: its part, or what one run of it needs.
+    fn part(&self, one_run: usize) -> usize {
+        (self.total / WORKERS).max(one_run)
+    }
+
+    /// Takes memory, when others have left enough.
+    fn take(&self, bytes: usize) {
+        let left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
+        let enough = self.freed.wait_while(left, |left| *left < bytes);
+        *enough.unwrap_or_else(PoisonError::into_inner) -= bytes;
+    }
+
+    fn give_back(&self, bytes: usize) {
+        *self.left.lock().unwrap_or_else(PoisonError::into_inner) += bytes;
+        self.freed.notify_all();
     }
 }
 
@@ -79,40 +133,56 @@ impl Gpus {
 struct Worker<'a> {
     device: &'a Device,
     data: &'a DeviceData,
-    precision: Precision,
-    /// Memory that its cohort may take.
-    bytes: usize,
-    supply: &'a dyn Supply,
-    /// Held while a cohort is gathered: two workers would share out what belongs together.
-    taking: &'a Mutex<()>,
+    budget: &'a Budget,
+    common: &'a Common<'a>,
 }
 
 impl Worker<'_> {
     fn work(&self) -> Result<(), CudaError> {
+        let ended = self.train_all();
+        if ended.is_err() {
+            self.common.failed.store(true, Ordering::Relaxed);
+        }
+        ended
+    }
+
+    fn train_all(&self) -> Result<(), CudaError> {
         while let Some((plan, runs)) = self.gather()? {
             for cohort in self.by_step(runs) {
-                self.train(&plan, cohort)?;
+                let bytes = plan.bytes(cohort.len(), self.data);
+                self.budget.take(bytes);
+                let trained = self.train(&plan, cohort);
+                self.budget.give_back(bytes);
+                trained?;
             }
         }
         Ok(())
     }
 
+    fn failed(&self) -> bool {
+        self.common.failed.load(Ordering::Relaxed)
+    }
+
     /// The next run and those that can train with it, as many as memory allows.
     fn gather(&self) -> Result<Option<(CohortPlan, Vec<Run>)>, CudaError> {
-        let _alone = self.taking.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(first) = self.supply.take() else {
+        let _alone = (self.common.taking.lock()).unwrap_or_else(PoisonError::into_inner);
+        if self.failed() {
+            return Ok(None);
+        }
+        let Some(first) = self.common.supply.take() else {
             return Ok(None);
         };
-        let plan = CohortPlan::new(&first, self.precision)?;
-        let most = plan.largest(MOST_RUNS, self.data, self.bytes);
-        if most == 0 {
+        let plan = CohortPlan::new(&first, self.common.precision)?;
+        let one = plan.bytes(1, self.data);
+        if one > self.budget.total {
             return Err(CudaError::TooLittleMemory {
-                needed: plan.bytes(1, self.data) >> 20,
-                free: self.bytes >> 20,
+                needed: one >> 20,
+                free: self.budget.total >> 20,
             });
         }
+        let most = plan.largest(MOST_RUNS, self.data, self.budget.part(one));
         let mut runs = vec![first];
-        runs.extend(self.supply.take_alike(&runs[0], most - 1));
+        runs.extend(self.common.supply.take_alike(&runs[0], most - 1));
         Ok(Some((plan, runs)))
     }
 
@@ -120,7 +190,7 @@ impl Worker<'_> {
     fn by_step(&self, runs: Vec<Run>) -> impl Iterator<Item = Vec<(Run, Option<Checkpoint>)>> {
         let mut steps: BTreeMap<u64, Vec<(Run, Option<Checkpoint>)>> = BTreeMap::new();
         for run in runs {
-            let saved = self.supply.resume(&run);
+            let saved = self.common.supply.resume(&run);
             let step = saved.as_ref().map_or(0, |saved| saved.progress.step);
             steps.entry(step).or_default().push((run, saved));
         }
@@ -139,13 +209,13 @@ impl Worker<'_> {
             let start = Instant::now();
             for (at, outcome) in cohort.advance(stride)? {
                 let record = cohort.record(at, outcome);
-                self.supply.ended(cohort.run(at), record);
+                self.common.supply.ended(cohort.run(at), record);
             }
-            let mut stop = false;
+            let mut stop = self.failed();
             for (_, run, progress) in cohort.running() {
-                stop |= self.supply.advanced(run, progress) == ControlFlow::Break(());
+                stop |= self.common.supply.advanced(run, progress) == ControlFlow::Break(());
             }
-            if stop || self.supply.wants_checkpoint(saved.elapsed()) {
+            if stop || self.common.supply.wants_checkpoint(saved.elapsed()) {
                 self.save(&cohort)?;
                 saved = Instant::now();
             }
@@ -162,7 +232,7 @@ impl Worker<'_> {
 
     fn save(&self, cohort: &Cohort<'_>) -> Result<(), CudaError> {
         for (at, run, _) in cohort.running() {
-            self.supply.save(run, cohort.checkpoint(at)?);
+            self.common.supply.save(run, cohort.checkpoint(at)?);
         }
         Ok(())
     }

@@ -339,15 +339,19 @@ __device__ __forceinline__ void multiply_tile(float (&c)[M_FRAGMENTS][N_FRAGMENT
     constexpr bool AHEAD = TERMS == 1;
     Fragments fragments[2];
     if (AHEAD) fragments[0].read(mover, a, b, warp_n, 8 * warp_k);
+    if (AHEAD) {
 #pragma unroll
-    for (int step = 0; step < STEPS; ++step) {
-        if (!AHEAD) {
-            fragments[step % 2].read(mover, a, b, warp_n, 8 * (step * WARPS_K + warp_k));
-        } else if (step + 1 < STEPS) {
+        for (int step = 0; step < STEPS; ++step) {
             int k = 8 * ((step + 1) * WARPS_K + warp_k);
-            fragments[(step + 1) % 2].read(mover, a, b, warp_n, k);
+            if (step + 1 < STEPS) fragments[(step + 1) % 2].read(mover, a, b, warp_n, k);
+            fragments[step % 2].add_to(c);
         }
-        fragments[step % 2].add_to(c);
+    } else {
+#pragma unroll 1
+        for (int step = 0; step < STEPS; ++step) {
+            fragments[0].read(mover, a, b, warp_n, 8 * (step * WARPS_K + warp_k));
+            fragments[0].add_to(c);
+        }
     }
 }
 
