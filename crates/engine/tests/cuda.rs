@@ -229,7 +229,7 @@ fn company_changes_rounding_only() {
     let Some(device) = gpu() else { return };
     for (name, run) in cases() {
         let data = DeviceData::new(&data(&run), &device).unwrap();
-        let alone = gpu_losses(&device, &[run.clone()], &data, Precision::Fp32).0;
+        let alone = gpu_losses(&device, std::slice::from_ref(&run), &data, Precision::Fp32).0;
         let mut company = vec![run.clone()];
         company.extend((0..5).map(|seed| Run {
             seed,

@@ -3,228 +3,26 @@
 //! Each has its own seed, learning rate and end. A step is a captured graph, and so is an
 //! evaluation; between them the host only reads how each replica stands.
 
-use super::args::{Address, Array, CheckArgs, ExamplesArgs, InitialArgs, Replica};
-use super::blueprint::Blueprint;
-use super::device::Device;
-use super::emit::{self, Common, Part, Setup};
+use super::args::{Address, Array, CheckArgs, InitialArgs, Replica};
+use super::data::DeviceData;
+use super::device::{Device, address};
+use super::emit::Common;
 use super::error::CudaError;
-use super::launch::{Kernel, Launch, Memory, Source, Tables};
-use super::product::{Precision, array};
+use super::launch::{Kernel, Launch, Source};
+use super::plan::CohortPlan;
+use super::product::Precision;
 use crate::buffer::Buffer;
 use crate::checkpoint::Checkpoint;
-use crate::data::{Dataset, Examples, Values};
 use crate::net::Model;
 use crate::train::{Progress, TrainError, judge};
 use bytemuck::Pod;
-use cudarc::driver::{CudaGraph, CudaSlice, CudaStream, DevicePtr, DeviceRepr, ValidAsZeroBits};
+use cudarc::driver::{CudaGraph, CudaSlice, CudaStream};
 use spec::{CurvePoint, Outcome, Record, Run};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Steps of the longer graph: few launches for the host, and still often a chance to stop.
 const STEPS_PER_GRAPH: u64 = 16;
-/// Most images of an evaluation at a time.
-const EVALUATION_BATCH: usize = 1024;
-/// Bytes that an evaluation's activations should stay under.
-const EVALUATION_BYTES: usize = 2 << 30;
-
-// SAFETY: plain numbers, for which all bits 0 are a value.
-unsafe impl DeviceRepr for Replica {}
-// SAFETY: as above.
-unsafe impl ValidAsZeroBits for Replica {}
-
-/// A data set on a device, as bytes where it was bytes.
-pub struct DeviceData {
-    train: Part,
-    validation: Part,
-    test: Part,
-    shape: spec::Shape,
-    _bytes: Vec<CudaSlice<u8>>,
-    _floats: Vec<CudaSlice<f32>>,
-    _labels: Vec<CudaSlice<i32>>,
-}
-
-fn address<T>(slice: &CudaSlice<T>, stream: &CudaStream) -> Address {
-    slice.device_ptr(stream).0
-}
-
-impl DeviceData {
-    /// Copies a data set to a device.
-    pub fn new(data: &Dataset, device: &Device) -> Result<Self, CudaError> {
-        let stream = device.stream()?;
-        let (mut bytes, mut floats, mut labels) = (Vec::new(), Vec::new(), Vec::new());
-        let rule = [&data.normalization.offset, &data.normalization.factor];
-        for values in rule {
-            floats.push(stream.clone_htod(values)?);
-        }
-        let [offset, factor] = [&floats[0], &floats[1]].map(|slice| address(slice, &stream));
-        let mut part = |examples: &Examples| -> Result<Part, CudaError> {
-            let own: Vec<i32> = examples
-                .labels
-                .iter()
-                .map(|label| i32::from(*label))
-                .collect();
-            // Nothing can be copied that is not there.
-            labels.push(stream.clone_htod(if own.is_empty() { &[0][..] } else { &own })?);
-            let mut args = ExamplesArgs {
-                labels: labels.last().map_or(0, |slice| address(slice, &stream)),
-                offset,
-                factor,
-                height: data.shape.height as i32,
-                width: data.shape.width as i32,
-                channels: data.shape.channels as i32,
-                ..ExamplesArgs::default()
-            };
-            match &examples.values {
-                Values::Bytes(values) if !values.is_empty() => {
-                    let slice = stream.clone_htod(values)?;
-                    args.bytes = address(&slice, &stream);
-                    bytes.push(slice);
-                }
-                Values::Floats(values) if !values.is_empty() => {
-                    let slice = stream.clone_htod(values)?;
-                    args.floats = address(&slice, &stream);
-                    floats.push(slice);
-                }
-                Values::Bytes(_) | Values::Floats(_) => {}
-            }
-            Ok(Part {
-                args,
-                examples: examples.len(),
-            })
-        };
-        let (train, validation, test) = (
-            part(&data.train)?,
-            part(&data.validation)?,
-            part(&data.test)?,
-        );
-        stream.synchronize()?;
-        Ok(Self {
-            train,
-            validation,
-            test,
-            shape: data.shape,
-            _bytes: bytes,
-            _floats: floats,
-            _labels: labels,
-        })
-    }
-}
-
-/// A network at one batch size, ready for cohorts of any size.
-pub struct CohortPlan {
-    print: Blueprint,
-    batch: usize,
-    precision: Precision,
-    first: Run,
-}
-
-/// All launches of a cohort, and what they need.
-struct Emitted {
-    step: Vec<Launch>,
-    evaluation: Vec<Launch>,
-    common: Common,
-    memory: usize,
-    tables: Vec<i32>,
-}
-
-impl CohortPlan {
-    /// Plans for runs like this one.
-    pub fn new(run: &Run, precision: Precision) -> Result<Self, TrainError> {
-        let network = run.network()?;
-        Ok(Self {
-            print: Blueprint::new(&network, run.setting.scheme, run.setting.weight_scale),
-            batch: run.batch_size.get() as usize,
-            precision,
-            first: run.clone(),
-        })
-    }
-
-    fn weights_stride(&self) -> usize {
-        self.print.weights.len().next_multiple_of(4)
-    }
-
-    fn statistics_len(&self) -> usize {
-        self.print
-            .norm_channels
-            .iter()
-            .map(|channels| 2 * channels)
-            .sum()
-    }
-
-    fn evaluation_batch(&self, replicas: usize, parts: [Part; 2]) -> usize {
-        let image: usize = self
-            .print
-            .planes
-            .iter()
-            .map(|plane| 4 * plane.image())
-            .sum();
-        let most = parts
-            .iter()
-            .map(|part| part.examples)
-            .max()
-            .unwrap_or(1)
-            .max(1);
-        (EVALUATION_BYTES / (image * replicas))
-            .clamp(16, EVALUATION_BATCH)
-            .min(most)
-    }
-
-    fn emit(&self, replicas: usize, data: &DeviceData, base: Address, tables: Address) -> Emitted {
-        let mut memory = Memory::at(base);
-        let mut tables = Tables::at(tables);
-        let words = size_of::<Replica>() / 4;
-        let stride = self.weights_stride();
-        let common = Common {
-            replicas: memory.take(words * replicas),
-            weights: array(memory.take(stride * replicas), stride),
-            velocity: memory.take(stride * replicas),
-            statistics: array(
-                memory.take(self.statistics_len() * replicas),
-                self.statistics_len(),
-            ),
-        };
-        let setup = Setup {
-            print: &self.print,
-            replicas,
-            precision: self.precision,
-            optimizer: self.first.setting.optimizer,
-            regularizers: self.first.setting.regularizers,
-            common,
-        };
-        let step = emit::training_step(setup, data.train, self.batch, &mut memory, &mut tables);
-        let parts = [data.test, data.validation];
-        let images = self.evaluation_batch(replicas, parts);
-        let evaluation = emit::evaluation(setup, parts, images, &mut memory, &mut tables);
-        Emitted {
-            step,
-            evaluation,
-            common,
-            memory: memory.bytes(),
-            tables: tables.values,
-        }
-    }
-
-    /// Bytes of device memory that a cohort of so many runs takes.
-    pub fn bytes(&self, replicas: usize, data: &DeviceData) -> usize {
-        let emitted = self.emit(replicas, data, 0, 0);
-        emitted.memory + 4 * emitted.tables.len()
-    }
-
-    /// The largest cohort of at most `wanted` runs that stays under so many bytes.
-    pub fn largest(&self, wanted: usize, data: &DeviceData, bytes: usize) -> usize {
-        let mut fits = 0;
-        let mut step = wanted.next_power_of_two();
-        while step > 0 {
-            if fits + step <= wanted && self.bytes(fits + step, data) <= bytes {
-                fits += step;
-            }
-            step /= 2;
-        }
-        fits
-    }
-}
-
 /// One run of a cohort.
 struct Member {
     run: Run,

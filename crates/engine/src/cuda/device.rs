@@ -1,9 +1,12 @@
 //! A GPU that kernels can be launched on.
 
+use super::args::Address;
 use super::compiler::{Architecture, Compiler};
 use super::error::CudaError;
 use super::launch::{Kernel, Lane, Launch};
-use cudarc::driver::{CudaContext, CudaFunction, CudaGraph, CudaStream, result, sys};
+use cudarc::driver::{
+    CudaContext, CudaFunction, CudaGraph, CudaSlice, CudaStream, DevicePtr, result, sys,
+};
 use cudarc::nvrtc::Ptx;
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeSet, HashMap};
@@ -35,6 +38,11 @@ pub fn count() -> usize {
         return 0;
     }
     CudaContext::device_count().map_or(0, |count| count.max(0) as usize)
+}
+
+/// Where a buffer lies.
+pub fn address<T>(slice: &CudaSlice<T>, stream: &CudaStream) -> Address {
+    slice.device_ptr(stream).0
 }
 
 impl Device {

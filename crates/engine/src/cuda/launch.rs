@@ -31,7 +31,13 @@ impl Source {
     /// The CUDA C++ of the file, with what all share before it.
     pub fn text(self) -> String {
         let own = match self {
-            Self::Product => include_str!("kernels/product.cu"),
+            Self::Product => concat!(
+                include_str!("kernels/product.cuh"),
+                include_str!("kernels/mover.cuh"),
+                include_str!("kernels/fragments.cuh"),
+                include_str!("kernels/epilogue.cuh"),
+                include_str!("kernels/product.cu"),
+            ),
             Self::Batch => include_str!("kernels/batch.cu"),
             Self::Loss => include_str!("kernels/loss.cu"),
             Self::Weights => include_str!("kernels/weights.cu"),

@@ -13,19 +13,23 @@ mod args;
 mod blueprint;
 mod cohort;
 mod compiler;
+mod data;
 mod device;
 mod emit;
 mod error;
 mod launch;
+mod plan;
 mod plane;
 mod product;
 #[cfg(test)]
 mod tests;
 mod trainer;
 
-pub use cohort::{Cohort, CohortPlan, DeviceData, device_name};
+pub use cohort::{Cohort, device_name};
+pub use data::DeviceData;
 pub use device::{Device, count};
 pub use error::CudaError;
 pub use launch::Launch;
+pub use plan::CohortPlan;
 pub use product::Precision;
 pub use trainer::Gpus;

@@ -377,7 +377,7 @@ impl Operand {
         let whole = |four: &[i32]| {
             four.len() == 4 && four[0] % 4 == 0 && (1..4).all(|i| four[i] == four[0] + i as i32)
         };
-        let aligned = self.array.replica % 4 == 0 && self.array.values % 16 == 0;
+        let aligned = self.array.replica % 4 == 0 && self.array.values.is_multiple_of(16);
         let fours = inner.chunks(4).all(whole) && outer.iter().all(|at| at % 4 == 0);
         if aligned && fours { 4 } else { 1 }
     }

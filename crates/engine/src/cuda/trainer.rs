@@ -3,9 +3,11 @@
 //! Each GPU has a few workers, and each worker one cohort at a time on a stream of its own: while
 //! one waits for its host, or its kernels do not fill the GPU, the others use it.
 
-use super::cohort::{Cohort, CohortPlan, DeviceData, device_name};
+use super::cohort::{Cohort, device_name};
+use super::data::DeviceData;
 use super::device::Device;
 use super::error::CudaError;
+use super::plan::CohortPlan;
 use super::product::Precision;
 use crate::checkpoint::Checkpoint;
 use crate::data::Dataset;

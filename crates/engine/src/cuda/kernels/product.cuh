@@ -1,0 +1,74 @@
+// The product behind every dense layer and convolution, forward and backward:
+//
+//     C[m,n] = Σ_k A[m,k]·B[k,n]     for every replica (blockIdx.z)
+//
+// An element lies at the sum of two table entries, A[m,k] at a.x[m] + a.k[k] and B[k,n] at
+// b.x[n] + b.k[k]. With tables a convolution is a product without an im2col copy: the planes
+// have borders of zeros, so no address leaves them. Along its inner direction an operand is
+// contiguous by fours (VECTOR 4) or not at all (VECTOR 1).
+//
+// Compiled once per variant, from these macros:
+//   TILE_M TILE_N TILE_K  what a block computes at a time
+//   WARPS_M WARPS_N       how its warps share the tile,
+//   WARPS_K               and the terms of its sums
+//   STAGES                tiles in flight from memory
+//   A_INNER B_INNER       0: contiguous along k, 1: contiguous along m or n
+//   A_VECTOR B_VECTOR     floats per copy, 4 or 1
+//   HALO                  0, or pixels of A that a tile reads through all taps of a filter
+//   EPILOGUE              what becomes of a sum, see below
+//   C_INNER               0: C is contiguous along m, 1: along n
+//   TERMS                 1: TF32, 3: each factor as two TF32 numbers, about float32
+
+#define K_INNER 0
+#define X_INNER 1
+
+#define FORWARD 0  // z = s·(sum + bias), with what follows it
+#define DATA 1     // gradient of the layer's input
+#define DESCEND 2  // gradient of the weights, and the step along it
+#define PARTIAL 3  // part of a weight gradient, summed later
+
+#define THREADS (32 * WARPS_M * WARPS_N * WARPS_K)
+#define WARP_M (TILE_M / WARPS_M)
+#define WARP_N (TILE_N / WARPS_N)
+#define M_FRAGMENTS (WARP_M / 16)
+#define N_FRAGMENTS (WARP_N / 8)
+
+struct Operand {
+    const float* values;
+    i64 replica;
+    const int* x;
+    const int* k;
+};
+
+struct Product {
+    Operand a, b;
+    float* c;
+    i64 c_replica;
+    const int* c_m;
+    const int* c_n;
+    // FORWARD: b by output, added values, and a second output max(0, c). DATA: the layer's
+    // input, if it is an activation's output.
+    const float* bias;
+    i64 bias_replica;
+    const float* other;
+    i64 other_replica;
+    const int* other_x;
+    float* active;
+    i64 active_replica;
+    const int* active_x;
+    // DESCEND, laid out as C.
+    float* velocity;
+    const Replica* replicas;
+    // PARTIAL: floats from one part to the next.
+    i64 part;
+    // HALO: floats of A before its end; a.k holds the taps, in pixels from the first.
+    int halo_end, halo_first, pixel, taps;
+    int m, n, k;
+    int parts, k_per_part;
+    // DESCEND, PARTIAL: where Σ_k B[k,n] goes in C, the bias gradient; negative if nowhere.
+    int bias_row;
+    float scale;
+    u32 relu;
+    u32 add;
+    Descent descent;
+};

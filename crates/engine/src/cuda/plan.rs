@@ -1,0 +1,137 @@
+//! What a cohort needs, before there is one: launches, memory, and how many runs fit.
+
+use super::args::{Address, Replica};
+use super::blueprint::Blueprint;
+use super::data::DeviceData;
+use super::emit::{self, Common, Part, Setup};
+use super::launch::{Launch, Memory, Tables};
+use super::product::{Precision, array};
+use crate::train::TrainError;
+use spec::Run;
+
+/// Most images of an evaluation at a time.
+const EVALUATION_BATCH: usize = 1024;
+/// Bytes that an evaluation's activations should stay under.
+const EVALUATION_BYTES: usize = 2 << 30;
+
+/// A network at one batch size, ready for cohorts of any size.
+pub struct CohortPlan {
+    pub(super) print: Blueprint,
+    pub(super) batch: usize,
+    pub(super) precision: Precision,
+    /// One of its runs.
+    pub(super) first: Run,
+}
+
+/// All launches of a cohort, and what they need.
+pub(super) struct Emitted {
+    pub step: Vec<Launch>,
+    pub evaluation: Vec<Launch>,
+    pub common: Common,
+    /// Bytes.
+    pub memory: usize,
+    pub tables: Vec<i32>,
+}
+
+impl CohortPlan {
+    /// Plans for runs like this one.
+    pub fn new(run: &Run, precision: Precision) -> Result<Self, TrainError> {
+        let network = run.network()?;
+        Ok(Self {
+            print: Blueprint::new(&network, run.setting.scheme, run.setting.weight_scale),
+            batch: run.batch_size.get() as usize,
+            precision,
+            first: run.clone(),
+        })
+    }
+
+    pub(super) fn weights_stride(&self) -> usize {
+        self.print.weights.len().next_multiple_of(4)
+    }
+
+    pub(super) fn statistics_len(&self) -> usize {
+        self.print
+            .norm_channels
+            .iter()
+            .map(|channels| 2 * channels)
+            .sum()
+    }
+
+    fn evaluation_batch(&self, replicas: usize, parts: [Part; 2]) -> usize {
+        let image: usize = self
+            .print
+            .planes
+            .iter()
+            .map(|plane| 4 * plane.image())
+            .sum();
+        let most = parts
+            .iter()
+            .map(|part| part.examples)
+            .max()
+            .unwrap_or(1)
+            .max(1);
+        (EVALUATION_BYTES / (image * replicas))
+            .clamp(16, EVALUATION_BATCH)
+            .min(most)
+    }
+
+    pub(super) fn emit(
+        &self,
+        replicas: usize,
+        data: &DeviceData,
+        base: Address,
+        tables: Address,
+    ) -> Emitted {
+        let mut memory = Memory::at(base);
+        let mut tables = Tables::at(tables);
+        let words = size_of::<Replica>() / 4;
+        let stride = self.weights_stride();
+        let common = Common {
+            replicas: memory.take(words * replicas),
+            weights: array(memory.take(stride * replicas), stride),
+            velocity: memory.take(stride * replicas),
+            statistics: array(
+                memory.take(self.statistics_len() * replicas),
+                self.statistics_len(),
+            ),
+        };
+        let setup = Setup {
+            print: &self.print,
+            replicas,
+            precision: self.precision,
+            optimizer: self.first.setting.optimizer,
+            regularizers: self.first.setting.regularizers,
+            common,
+        };
+        let step = emit::training_step(setup, data.train, self.batch, &mut memory, &mut tables);
+        let parts = [data.test, data.validation];
+        let images = self.evaluation_batch(replicas, parts);
+        let evaluation = emit::evaluation(setup, parts, images, &mut memory, &mut tables);
+        Emitted {
+            step,
+            evaluation,
+            common,
+            memory: memory.bytes(),
+            tables: tables.values,
+        }
+    }
+
+    /// Bytes of device memory that a cohort of so many runs takes.
+    pub fn bytes(&self, replicas: usize, data: &DeviceData) -> usize {
+        let emitted = self.emit(replicas, data, 0, 0);
+        emitted.memory + 4 * emitted.tables.len()
+    }
+
+    /// The largest cohort of at most `wanted` runs that stays under so many bytes.
+    pub fn largest(&self, wanted: usize, data: &DeviceData, bytes: usize) -> usize {
+        let mut fits = 0;
+        let mut step = wanted.next_power_of_two();
+        while step > 0 {
+            if fits + step <= wanted && self.bytes(fits + step, data) <= bytes {
+                fits += step;
+            }
+            step /= 2;
+        }
+        fits
+    }
+}
