@@ -19,6 +19,31 @@ use std::time::{Duration, Instant};
 /// How often a run reports and can be stopped.
 const REPORT_EVERY: Duration = Duration::from_millis(100);
 
+/// How many steps to take before the next report, from how long the last ones took.
+pub(crate) struct Pace {
+    every: Duration,
+    fewest: u64,
+    /// Steps to take now.
+    pub steps: u64,
+}
+
+impl Pace {
+    /// Reports so often, but not before so many steps.
+    pub fn new(every: Duration, fewest: u64) -> Self {
+        Self {
+            every,
+            fewest,
+            steps: fewest,
+        }
+    }
+
+    /// As many steps as fit into the time, at most twice as many as before.
+    pub fn took(&mut self, time: Duration) {
+        let fitting = self.steps as f64 * self.every.as_secs_f64() / time.as_secs_f64().max(1e-9);
+        self.steps = (fitting as u64).clamp(self.fewest, 2 * self.steps);
+    }
+}
+
 /// Where runs come from and where their results go. Called from many threads.
 pub trait Supply: Sync {
     /// The next run to train; `None` ends the thread that asks.
@@ -105,11 +130,11 @@ impl Pool {
         if let Some(checkpoint) = supply.resume(run) {
             training.restore(checkpoint);
         }
-        let mut stride = 1;
+        let mut pace = Pace::new(REPORT_EVERY, 1);
         let mut saved = Instant::now();
         loop {
             let start = Instant::now();
-            if let Status::Ended(outcome) = training.advance(stride) {
+            if let Status::Ended(outcome) = training.advance(pace.steps) {
                 supply.ended(run, training.record(outcome));
                 return Ok(());
             }
@@ -121,10 +146,7 @@ impl Pool {
                 supply.save(run, training.checkpoint());
                 saved = Instant::now();
             }
-            // As many steps as fit into the reporting time, at most twice as many as before.
-            let took = start.elapsed().as_secs_f64().max(1e-9);
-            let fitting = stride as f64 * REPORT_EVERY.as_secs_f64() / took;
-            stride = (fitting as u64).clamp(1, 2 * stride);
+            pace.took(start.elapsed());
         }
     }
 }

@@ -9,7 +9,8 @@ use crate::kernels::rowwise::Step;
 use crate::kernels::{Isa, softmax};
 use crate::net::{Descent, Learner, Mode, Model, Program, Use, Workspace};
 use spec::{
-    Augmentation, BatchSize, CurvePoint, FamilyError, Network, Outcome, Record, Run, Setting, Width,
+    Augmentation, BatchSize, CurvePoint, FamilyError, Network, Outcome, Record, Run, Setting,
+    Shape, Width,
 };
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -119,7 +120,7 @@ pub struct Training<'a> {
 }
 
 /// What has happened so far: with the values of the model, all that a resumed run needs.
-#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Progress {
     /// Steps taken.
     pub step: u64,
@@ -142,13 +143,7 @@ impl<'a> Training<'a> {
         isa: Isa,
     ) -> Result<Self, TrainError> {
         let (batch, examples) = (run.batch_size.get(), data.train.labels.len());
-        if batch as usize > examples {
-            return Err(TrainError::BatchTooLarge { batch, examples });
-        }
-        let (planned, found) = (programs.network.input.size(), data.shape.size());
-        if planned != found {
-            return Err(TrainError::OtherData { planned, found });
-        }
+        check_fit(batch, examples, programs.network.input, data.shape)?;
         let Compiled {
             train, evaluate, ..
         } = programs;
@@ -173,13 +168,7 @@ impl<'a> Training<'a> {
             indices: vec![0; batch as usize],
             labels: vec![0; batch as usize],
             schedule: run.setting.evaluation.schedule(run.steps),
-            progress: Progress {
-                step: 0,
-                curve: Vec::new(),
-                loss_sum: 0.0,
-                loss_count: 0,
-                spent: Duration::ZERO,
-            },
+            progress: Progress::default(),
         })
     }
 
@@ -368,6 +357,23 @@ impl<'a> Training<'a> {
             device,
         )
     }
+}
+
+/// Whether the data are those that a run was planned for, and enough for its batches.
+pub(crate) fn check_fit(
+    batch: u32,
+    examples: usize,
+    planned: Shape,
+    found: Shape,
+) -> Result<(), TrainError> {
+    if batch as usize > examples {
+        return Err(TrainError::BatchTooLarge { batch, examples });
+    }
+    let (planned, found) = (planned.size(), found.size());
+    if planned != found {
+        return Err(TrainError::OtherData { planned, found });
+    }
+    Ok(())
 }
 
 /// Whether a run ends at an evaluation, and how.

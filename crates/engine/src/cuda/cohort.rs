@@ -14,12 +14,12 @@ use super::product::Precision;
 use crate::buffer::Buffer;
 use crate::checkpoint::Checkpoint;
 use crate::net::Model;
-use crate::train::{Progress, TrainError, judge};
+use crate::train::{Progress, check_fit, judge};
 use bytemuck::Pod;
 use cudarc::driver::{CudaGraph, CudaSlice, CudaStream};
 use spec::{CurvePoint, Outcome, Record, Run};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Steps of the longer graph: few launches for the host, and still often a chance to stop.
 const STEPS_PER_GRAPH: u64 = 16;
@@ -59,14 +59,8 @@ impl<'a> Cohort<'a> {
         plan: &'a CohortPlan,
         runs: Vec<(Run, Option<Checkpoint>)>,
     ) -> Result<Self, CudaError> {
-        let (batch, examples) = (plan.batch as u32, data.train.examples);
-        if plan.batch > examples {
-            return Err(TrainError::BatchTooLarge { batch, examples }.into());
-        }
-        let (planned, found) = (plan.print.planes[0].shape.size(), data.shape.size());
-        if planned != found {
-            return Err(TrainError::OtherData { planned, found }.into());
-        }
+        let planned = plan.print.planes[0].shape;
+        check_fit(plan.batch as u32, data.train.examples, planned, data.shape)?;
         let _alone = device.setting_up();
         let stream = device.stream()?;
         let replicas = runs.len();
@@ -380,16 +374,9 @@ impl Member {
 }
 
 fn member(run: &Run, saved: Option<&Checkpoint>) -> Member {
-    let fresh = Progress {
-        step: 0,
-        curve: Vec::new(),
-        loss_sum: 0.0,
-        loss_count: 0,
-        spent: Duration::ZERO,
-    };
     Member {
         run: run.clone(),
-        progress: saved.map_or(fresh, |saved| saved.progress.clone()),
+        progress: saved.map_or_else(Progress::default, |saved| saved.progress.clone()),
         outcome: None,
     }
 }

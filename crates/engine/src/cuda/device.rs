@@ -4,6 +4,7 @@ use super::args::Address;
 use super::compiler::{Architecture, Compiler};
 use super::error::CudaError;
 use super::launch::{Kernel, Lane, Launch};
+use crate::data::hexadecimal;
 use cudarc::driver::{
     CudaContext, CudaFunction, CudaGraph, CudaSlice, CudaStream, DevicePtr, result, sys,
 };
@@ -155,12 +156,7 @@ impl Device {
         hash.update(kernel.source.text());
         let about = (&kernel.defines, self.architecture, self.compiler.version());
         hash.update(format!("{about:?}"));
-        let digest = hash.finalize();
-        let name: String = digest
-            .iter()
-            .take(16)
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
+        let name = hexadecimal(&hash.finalize()[..16]);
         let file = self
             .cache
             .as_ref()
@@ -195,9 +191,8 @@ impl Device {
             use sys::CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES as MOST;
             function.set_attribute(MOST, launch.shared as i32)?;
         }
-        let mut args = launch.args.clone();
         let [x, y, z] = launch.grid.map(|blocks| blocks as u32);
-        // SAFETY: the kernel takes one struct by value, which `args` holds; the addresses in
+        // SAFETY: the kernel takes one struct by value, which is copied from `args`; the addresses in
         // it were given out for the sizes that the launch was made for.
         unsafe {
             result::launch_kernel(
@@ -206,7 +201,7 @@ impl Device {
                 (launch.threads as u32, 1, 1),
                 launch.shared as u32,
                 stream.cu_stream(),
-                &mut [args.as_mut_ptr().cast::<c_void>()],
+                &mut [launch.args.as_ptr().cast_mut().cast::<c_void>()],
             )?;
         }
         Ok(())

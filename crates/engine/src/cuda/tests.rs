@@ -9,20 +9,10 @@ use crate::cuda::launch::{Kernel, Launch, Memory, Tables};
 use crate::cuda::product::array;
 use spec::family::{Family, Pool, Variant};
 use spec::{
-    Momentum, Network, Optimizer, Regularizers, Scheme, Shape, UpdateRule, WeightScale, Width,
+    DatasetName, Momentum, Network, Optimizer, Regularizers, Scheme, Shape, UpdateRule,
+    WeightScale, Width,
 };
 use std::collections::BTreeSet;
-
-const MNIST: Shape = Shape {
-    height: 28,
-    width: 28,
-    channels: 1,
-};
-const CIFAR: Shape = Shape {
-    height: 32,
-    width: 32,
-    channels: 3,
-};
 
 fn network(family: &Family, width: u32, batch_norm: bool, input: Shape) -> Network {
     let variant = Variant {
@@ -76,16 +66,24 @@ fn launches(print: &Blueprint, replicas: usize, batch: usize, precision: Precisi
 fn families() -> Vec<(Family, Shape, Vec<u32>)> {
     let mlp = Family::Mlp { hidden: vec![1, 1] };
     vec![
-        (mlp, MNIST, vec![10, 512]),
-        (Family::Cnn { pool: Pool::Max }, MNIST, vec![2, 12]),
+        (mlp, DatasetName::Mnist.shape(), vec![10, 512]),
+        (
+            Family::Cnn { pool: Pool::Max },
+            DatasetName::Mnist.shape(),
+            vec![2, 12],
+        ),
         (
             Family::Cnn {
                 pool: Pool::Average,
             },
-            CIFAR,
+            DatasetName::Cifar10.shape(),
             vec![1],
         ),
-        (Family::Wrn { blocks: 2 }, CIFAR, vec![2, 4]),
+        (
+            Family::Wrn { blocks: 2 },
+            DatasetName::Cifar10.shape(),
+            vec![2, 4],
+        ),
     ]
 }
 
@@ -108,7 +106,12 @@ fn every_kernel() -> BTreeSet<Kernel> {
 
 #[test]
 fn a_residual_chain_has_one_gradient() {
-    let print = blueprint(&network(&Family::Wrn { blocks: 2 }, 2, false, CIFAR));
+    let print = blueprint(&network(
+        &Family::Wrn { blocks: 2 },
+        2,
+        false,
+        DatasetName::Cifar10.shape(),
+    ));
     let sums: Vec<_> = (print.nodes.iter())
         .filter(|node| matches!(&node.op, Op::Affine(affine) if affine.added.is_some()))
         .collect();

@@ -11,7 +11,7 @@ use super::plan::CohortPlan;
 use super::product::Precision;
 use crate::checkpoint::Checkpoint;
 use crate::data::Dataset;
-use crate::pool::Supply;
+use crate::pool::{Pace, Supply};
 use spec::Run;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -25,6 +25,8 @@ const WORKERS: usize = 4;
 const MOST_RUNS: usize = 128;
 /// How often a cohort reports and can be stopped.
 const REPORT_EVERY: Duration = Duration::from_millis(200);
+/// Steps between two reports, at least: those of the longer graph.
+const FEWEST_STEPS: u64 = 16;
 /// Share of the free memory that cohorts may take together.
 const MEMORY_SHARE: f64 = 0.9;
 
@@ -155,7 +157,9 @@ impl Worker<'_> {
                 self.budget.take(bytes);
                 let trained = self.train(&plan, cohort);
                 self.budget.give_back(bytes);
-                trained?;
+                if trained?.is_break() {
+                    return Ok(());
+                }
             }
         }
         Ok(())
@@ -199,17 +203,18 @@ impl Worker<'_> {
         steps.into_values()
     }
 
+    /// Trains a cohort to its end, or until somebody asks to stop.
     fn train(
         &self,
         plan: &CohortPlan,
         runs: Vec<(Run, Option<Checkpoint>)>,
-    ) -> Result<(), CudaError> {
+    ) -> Result<ControlFlow<()>, CudaError> {
         let mut cohort = Cohort::new(self.device, self.data, plan, runs)?;
-        let mut stride = 16;
+        let mut pace = Pace::new(REPORT_EVERY, FEWEST_STEPS);
         let mut saved = Instant::now();
         while cohort.running().next().is_some() {
             let start = Instant::now();
-            for (at, outcome) in cohort.advance(stride)? {
+            for (at, outcome) in cohort.advance(pace.steps)? {
                 let record = cohort.record(at, outcome);
                 self.common.supply.ended(cohort.run(at), record);
             }
@@ -222,14 +227,11 @@ impl Worker<'_> {
                 saved = Instant::now();
             }
             if stop {
-                return Ok(());
+                return Ok(ControlFlow::Break(()));
             }
-            // As many steps as fit into the reporting time, at most twice as many as before.
-            let took = start.elapsed().as_secs_f64().max(1e-9);
-            let fitting = stride as f64 * REPORT_EVERY.as_secs_f64() / took;
-            stride = (fitting as u64).clamp(16, 2 * stride);
+            pace.took(start.elapsed());
         }
-        Ok(())
+        Ok(ControlFlow::Continue(()))
     }
 
     fn save(&self, cohort: &Cohort<'_>) -> Result<(), CudaError> {

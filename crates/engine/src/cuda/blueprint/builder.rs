@@ -4,7 +4,7 @@ use super::{Affine, Blueprint, Op, Weights};
 use crate::cuda::plane::Plane;
 use crate::net::{Draft, DraftStep};
 use spec::network::Role;
-use spec::{Layer, Network, Scheme, Shape, WeightScale};
+use spec::{Layer, Network, Parameter, Scheme, Shape, WeightScale};
 
 /// Floats of a pixel of so many channels.
 fn padded(channels: usize) -> usize {
@@ -35,8 +35,8 @@ pub(super) fn planes(draft: &Draft) -> Vec<Plane> {
 }
 
 /// Makes operations out of steps, and lays out their weights.
-pub(super) struct Builder<'a> {
-    network: &'a Network,
+pub(super) struct Builder {
+    known: Vec<Parameter>,
     scheme: Scheme,
     weight_scale: WeightScale,
     parameters: usize,
@@ -44,11 +44,11 @@ pub(super) struct Builder<'a> {
     dropouts: u32,
 }
 
-impl<'a> Builder<'a> {
+impl Builder {
     /// Before the first step.
-    pub fn new(network: &'a Network, scheme: Scheme, weight_scale: WeightScale) -> Self {
+    pub fn new(network: &Network, scheme: Scheme, weight_scale: WeightScale) -> Self {
         Self {
-            network,
+            known: network.parameters(),
             scheme,
             weight_scale,
             parameters: 0,
@@ -126,7 +126,7 @@ impl<'a> Builder<'a> {
         output: &Plane,
         weights: &mut Weights,
     ) -> Op {
-        let parameter = &self.network.parameters()[self.parameters];
+        let parameter = &self.known[self.parameters];
         affine.scale = self.scheme.multiplier(parameter.fan_in) as f32;
         affine.weight = weights.len();
         let deviation = self
@@ -152,7 +152,7 @@ impl<'a> Builder<'a> {
 
     /// Lays out a parameter with one value per channel.
     fn vector(&mut self, plane: &Plane, weights: &mut Weights) {
-        let role = self.network.parameters()[self.parameters].role;
+        let role = self.known[self.parameters].role;
         let constant = if role == Role::Scale { 1.0 } else { 0.0 };
         weights.deviation.push(-1.0 - constant);
         for channel in 0..plane.pixel {

@@ -9,33 +9,28 @@ struct Sink {
 
     __device__ __forceinline__ float* velocities() const { return p.velocity + replica * p.c_replica; }
 
-    __device__ __forceinline__ int at(int m, int n) const {
-        return (p.c_m ? __ldg(p.c_m + m) : m) + (p.c_n ? __ldg(p.c_n + n) : n);
-    }
-
-    __device__ __forceinline__ int along(const int* table, int m, int n) const {
-        return C_INNER == 1 ? __ldg(table + m) + n : __ldg(table + n) + m;
-    }
-
+#if C_INNER == 0
+    // One sum of a C that is contiguous along m.
     __device__ __forceinline__ void put(int m, int n, float sum) const {
-        int to = at(m, n);
+        int to = (p.c_m ? __ldg(p.c_m + m) : m) + (p.c_n ? __ldg(p.c_n + n) : n);
         float value = p.scale * sum;
         if (EPILOGUE == FORWARD) {
-            if (p.bias) value += p.scale * p.bias[replica * p.bias_replica + (C_INNER ? n : m)];
-            if (p.other) value += p.other[replica * p.other_replica + along(p.other_x, m, n)];
+            if (p.bias) value += p.scale * p.bias[replica * p.bias_replica + m];
+            if (p.other) value += p.other[replica * p.other_replica + __ldg(p.other_x + n) + m];
             if (p.relu) value = relu(value);
             c[to] = value;
             if (p.active) {
-                p.active[replica * p.active_replica + along(p.active_x, m, n)] = relu(value);
+                p.active[replica * p.active_replica + __ldg(p.active_x + n) + m] = relu(value);
             }
         } else if (EPILOGUE == DATA) {
             if (p.other) {
-                int from = p.other_x ? along(p.other_x, m, n) : to;
+                int from = p.other_x ? __ldg(p.other_x + n) + m : to;
                 value = pass_relu(value, p.other[replica * p.other_replica + from]);
             }
             c[to] = p.add ? c[to] + value : value;
         }
     }
+#endif
 };
 
 #if C_INNER == 1
