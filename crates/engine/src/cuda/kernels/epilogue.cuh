@@ -16,11 +16,11 @@ struct Sink {
         float value = p.scale * sum;
         if (EPILOGUE == FORWARD) {
             if (p.bias) value += p.scale * p.bias[replica * p.bias_replica + m];
-            if (p.other) value += p.other[replica * p.other_replica + __ldg(p.other_x + n) + m];
+            if (p.other) value += p.other[replica * p.other_replica + (__ldg(p.other_x + n) + m)];
             if (p.relu) value = relu(value);
             c[to] = value;
             if (p.active) {
-                p.active[replica * p.active_replica + __ldg(p.active_x + n) + m] = relu(value);
+                p.active[replica * p.active_replica + (__ldg(p.active_x + n) + m)] = relu(value);
             }
         } else if (EPILOGUE == DATA) {
             if (p.other) {
