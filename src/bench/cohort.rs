@@ -86,7 +86,7 @@ fn print_kernels(cohort: &mut Cohort<'_>) -> Result<()> {
 fn measure(case: &Case, device: &Device, args: &BenchArgs) -> Result<Row> {
     let first = case.run()?;
     let data = DeviceData::new(&made_up(&first, [EXAMPLES, 1, 1]), device)?;
-    let plan = CohortPlan::new(&first, args.precision.into())?;
+    let plan = CohortPlan::new(&first, args.precision.into(), device.limits()?)?;
     let replicas = args.replicas.unwrap_or(REPLICAS);
     let megabytes = plan.bytes(replicas, &data) >> 20;
     let seeds = 0..replicas as u64;

@@ -36,6 +36,7 @@ fn gpu() -> Option<Device> {
 }
 
 const MLP: &str = "kind = \"mlp\"\nhidden = [1, 1]";
+const ONE_LAYER: &str = "kind = \"mlp\"\nhidden = [1]";
 const CNN: &str = "kind = \"cnn\"";
 const WRN: &str = "kind = \"wrn\"";
 
@@ -113,7 +114,28 @@ fn cases() -> Vec<(&'static str, Run)> {
         "search.batch_sizes=[128]",
         "optimizer.rule=\"heavy-ball\"",
     ];
+    let smooth = [
+        mnist,
+        b12,
+        "regularizers.label_smoothing=0.1",
+        "optimizer.rule=\"heavy-ball\"",
+    ];
     vec![
+        ("one layer", run(ONE_LAYER, &[mnist, b8], 128, 0.2, 50)),
+        ("one layer, digits", run(ONE_LAYER, &[], 37, 0.2, 50)),
+        ("one layer, smooth", run(ONE_LAYER, &smooth, 300, 0.2, 50)),
+        (
+            "one layer, B 64",
+            run(ONE_LAYER, &[mnist, "search.batch_sizes=[64]"], 200, 0.2, 50),
+        ),
+        (
+            "one layer, wide",
+            run(ONE_LAYER, &[mnist, b8, standard], 1024, 0.002, 50),
+        ),
+        (
+            "one layer, dropout",
+            run(ONE_LAYER, &[mnist, "regularizers.dropout=0.2"], 40, 0.2, 50),
+        ),
         ("mlp", run(MLP, &[mnist], 40, 0.2, 50)),
         ("mlp, B 8, odd width", run(MLP, &[mnist, b8], 37, 0.2, 50)),
         ("mlp, B 128, heavy ball", run(MLP, &wide, 130, 0.2, 50)),
@@ -138,7 +160,7 @@ fn cases() -> Vec<(&'static str, Run)> {
 
 #[test]
 fn cases_are_studies() {
-    assert_eq!(cases().len(), 10);
+    assert_eq!(cases().len(), 16);
 }
 
 fn cpu_losses(run: &Run, data: &Dataset) -> (Vec<f64>, f64) {
@@ -155,7 +177,7 @@ fn gpu_losses(
     data: &DeviceData,
     precision: Precision,
 ) -> (Vec<f64>, f64) {
-    let plan = CohortPlan::new(&runs[0], precision).unwrap();
+    let plan = CohortPlan::new(&runs[0], precision, device.limits().unwrap()).unwrap();
     let members = runs.iter().map(|run| (run.clone(), None)).collect();
     let mut cohort = Cohort::new(device, data, &plan, members).unwrap();
     let mut losses = Vec::new();
@@ -254,7 +276,7 @@ fn a_diverged_run_is_recorded_and_its_company_goes_on() {
         ..good.clone()
     };
     let on_device = DeviceData::new(&data(&good), &device).unwrap();
-    let plan = CohortPlan::new(&good, Precision::Tf32).unwrap();
+    let plan = CohortPlan::new(&good, Precision::Tf32, device.limits().unwrap()).unwrap();
     let members = vec![(good, None), (bad, None)];
     let mut cohort = Cohort::new(&device, &on_device, &plan, members).unwrap();
     let mut outcomes = [None; 2];
@@ -278,10 +300,10 @@ fn a_saved_cohort_goes_on_as_if_never_stopped() {
     let Some(device) = gpu() else { return };
     for (name, run) in cases()
         .into_iter()
-        .filter(|(name, _)| name.contains("norm"))
+        .filter(|(name, _)| name.contains("norm") || name.contains("layer"))
     {
         let on_device = DeviceData::new(&data(&run), &device).unwrap();
-        let plan = CohortPlan::new(&run, Precision::Tf32).unwrap();
+        let plan = CohortPlan::new(&run, Precision::Tf32, device.limits().unwrap()).unwrap();
         let start = || Cohort::new(&device, &on_device, &plan, vec![(run.clone(), None)]).unwrap();
         let finish = |mut cohort: Cohort<'_>| loop {
             if let Some((at, outcome)) = cohort.advance(16).unwrap().first() {

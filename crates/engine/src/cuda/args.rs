@@ -262,3 +262,42 @@ pub struct NormArgs {
     pub add: u32,
     pub descent: DescentArgs,
 }
+
+/// `struct Picks` of `batch.cu`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Pod, Zeroable, Default)]
+pub struct PicksArgs {
+    pub labels: Address,
+    pub replicas: Address,
+    pub picks: Address,
+    pub examples: u32,
+    pub batch: i32,
+    pub steps: i32,
+    pub most_steps: i32,
+}
+
+/// `struct Resident` of `resident.cu`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Pod, Zeroable, Default)]
+pub struct ResidentArgs {
+    pub bytes: Address,
+    pub offset: Address,
+    pub factor: Address,
+    pub picks: Address,
+    pub replicas: Address,
+    pub weights: Address,
+    pub velocity: Address,
+    pub weights_replica: i64,
+    pub first_weight: i64,
+    pub first_bias: i64,
+    pub second_weight: i64,
+    pub second_bias: i64,
+    pub columns: [i32; 2],
+    pub steps: i32,
+    pub most_steps: i32,
+    pub first_scale: f32,
+    pub second_scale: f32,
+    pub smoothing: f32,
+    pub descent: DescentArgs,
+    pub pad: u32,
+}

@@ -9,8 +9,9 @@ use super::device::{Device, address};
 use super::emit::Common;
 use super::error::CudaError;
 use super::launch::{Kernel, Launch, Source};
-use super::plan::CohortPlan;
+use super::plan::{CohortPlan, Stepping};
 use super::product::Precision;
+use super::resident::Resident;
 use crate::buffer::Buffer;
 use crate::checkpoint::Checkpoint;
 use crate::net::Model;
@@ -30,6 +31,16 @@ struct Member {
     outcome: Option<Outcome>,
 }
 
+/// How the cohort takes its steps.
+enum Steps {
+    Layered {
+        one: CudaGraph,
+        many: CudaGraph,
+        launches: Vec<Launch>,
+    },
+    Resident(Resident),
+}
+
 /// A cohort on a device.
 pub struct Cohort<'a> {
     device: &'a Device,
@@ -40,10 +51,8 @@ pub struct Cohort<'a> {
     common: Common,
     memory: CudaSlice<u8>,
     _tables: CudaSlice<i32>,
-    one_step: CudaGraph,
-    many_steps: CudaGraph,
+    steps: Steps,
     evaluation: CudaGraph,
-    launches: Vec<Launch>,
     check: Vec<Launch>,
     schedule: Vec<u64>,
     /// Test and validation examples.
@@ -79,11 +88,19 @@ impl<'a> Cohort<'a> {
             graph.ok_or(CudaError::EmptyGraph)
         };
         let mut cohort = Self {
-            one_step: graph(&emitted.step, 1)?,
-            many_steps: graph(&emitted.step, STEPS_PER_GRAPH as usize)?,
+            steps: match emitted.step {
+                Stepping::Resident(resident) => {
+                    device.prepare(resident.launches(1).iter())?;
+                    Steps::Resident(resident)
+                }
+                Stepping::Layered(launches) => Steps::Layered {
+                    one: graph(&launches, 1)?,
+                    many: graph(&launches, STEPS_PER_GRAPH as usize)?,
+                    launches,
+                },
+            },
             evaluation: graph(&emitted.evaluation, 1)?,
             check: check_launches(plan, &emitted.common, replicas),
-            launches: emitted.step,
             schedule: plan.first.setting.evaluation.schedule(plan.first.steps),
             device_name: device_name(device, plan.precision),
             device,
@@ -261,11 +278,23 @@ impl<'a> Cohort<'a> {
     }
 
     fn launch_steps(&self, steps: u64) -> Result<(), CudaError> {
-        for _ in 0..steps / STEPS_PER_GRAPH {
-            self.many_steps.launch()?;
-        }
-        for _ in 0..steps % STEPS_PER_GRAPH {
-            self.one_step.launch()?;
+        match &self.steps {
+            Steps::Layered { one, many, .. } => {
+                for _ in 0..steps / STEPS_PER_GRAPH {
+                    many.launch()?;
+                }
+                for _ in 0..steps % STEPS_PER_GRAPH {
+                    one.launch()?;
+                }
+            }
+            Steps::Resident(resident) => {
+                let mut left = steps;
+                while left > 0 {
+                    let now = left.min(resident.most_steps());
+                    self.device.launch(&self.stream, &resident.launches(now))?;
+                    left -= now;
+                }
+            }
         }
         Ok(())
     }
@@ -310,12 +339,19 @@ impl<'a> Cohort<'a> {
         Ok(ended)
     }
 
-    /// Seconds that each kernel of a step takes on its own, mean of several launches in a row.
-    pub fn profile(&mut self) -> Result<Vec<(&Launch, f64)>, CudaError> {
+    /// Seconds that each kernel of a step takes on its own, mean of several launches in a row; a
+    /// kernel that takes many steps, by the step.
+    pub fn profile(&mut self) -> Result<Vec<(Launch, f64)>, CudaError> {
         const TIMES: usize = 20;
+        let (launches, steps) = match &self.steps {
+            Steps::Layered { launches, .. } => (launches.clone(), 1),
+            Steps::Resident(resident) => {
+                (resident.launches(STEPS_PER_GRAPH).to_vec(), STEPS_PER_GRAPH)
+            }
+        };
         let mut times = Vec::new();
-        for launch in &self.launches {
-            let one = std::slice::from_ref(launch);
+        for launch in launches {
+            let one = std::slice::from_ref(&launch);
             let graph = self.device.graph(&self.stream, one, TIMES)?;
             let graph = graph.ok_or(CudaError::EmptyGraph)?;
             graph.launch()?;
@@ -323,7 +359,8 @@ impl<'a> Cohort<'a> {
             let start = Instant::now();
             graph.launch()?;
             self.stream.synchronize()?;
-            times.push((launch, start.elapsed().as_secs_f64() / TIMES as f64));
+            let taken = TIMES as f64 * steps as f64;
+            times.push((launch, start.elapsed().as_secs_f64() / taken));
         }
         Ok(times)
     }

@@ -4,6 +4,7 @@ use super::args::Address;
 use super::compiler::{Architecture, Compiler};
 use super::error::CudaError;
 use super::launch::{Kernel, Lane, Launch};
+use super::resident::Limits;
 use crate::data::hexadecimal;
 use cudarc::driver::{
     CudaContext, CudaFunction, CudaGraph, CudaSlice, CudaStream, DevicePtr, result, sys,
@@ -20,6 +21,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 const OLDEST: Architecture = (8, 0);
 /// Shared memory that every kernel may have without asking.
 const USUAL_SHARED: usize = 48 * 1024;
+/// Blocks of a cluster that every GPU with clusters can run.
+const PORTABLE_CLUSTER: usize = 8;
 
 /// An open GPU.
 pub struct Device {
@@ -87,6 +90,22 @@ impl Device {
     /// What the GPU is called.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// What it offers to a block.
+    pub fn limits(&self) -> Result<Limits, CudaError> {
+        use sys::CUdevice_attribute_enum::{
+            CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN as SHARED,
+            CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT as PROCESSORS,
+        };
+        let attribute = |which| -> Result<usize, CudaError> {
+            Ok(self.context.attribute(which)?.max(0) as usize)
+        };
+        Ok(Limits {
+            shared: attribute(SHARED)?,
+            cluster: if self.architecture < (9, 0) { 1 } else { 16 },
+            processors: attribute(PROCESSORS)?,
+        })
     }
 
     /// Bytes of memory that are free now.
@@ -190,6 +209,10 @@ impl Device {
         if launch.shared > USUAL_SHARED {
             use sys::CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES as MOST;
             function.set_attribute(MOST, launch.shared as i32)?;
+        }
+        if launch.cluster > PORTABLE_CLUSTER {
+            use sys::CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED as LARGER;
+            function.set_attribute(LARGER, 1)?;
         }
         let [x, y, z] = launch.grid.map(|blocks| blocks as u32);
         // SAFETY: the kernel takes one struct by value, which is copied from `args`; the addresses in

@@ -25,6 +25,8 @@ pub enum Source {
     Pool,
     /// Batch norm.
     Norm,
+    /// Networks that stay on the chip.
+    Resident,
 }
 
 impl Source {
@@ -34,6 +36,7 @@ impl Source {
             Self::Product => concat!(
                 include_str!("kernels/product.cuh"),
                 include_str!("kernels/mover.cuh"),
+                include_str!("kernels/tensor.cuh"),
                 include_str!("kernels/fragments.cuh"),
                 include_str!("kernels/epilogue.cuh"),
                 include_str!("kernels/product.cu"),
@@ -44,6 +47,10 @@ impl Source {
             Self::Elementwise => include_str!("kernels/elementwise.cu"),
             Self::Pool => include_str!("kernels/pool.cu"),
             Self::Norm => include_str!("kernels/norm.cu"),
+            Self::Resident => concat!(
+                include_str!("kernels/tensor.cuh"),
+                include_str!("kernels/resident.cu"),
+            ),
         };
         [include_str!("kernels/common.cuh"), own].concat()
     }
@@ -85,6 +92,8 @@ pub struct Launch {
     pub threads: usize,
     /// Bytes of dynamic shared memory.
     pub shared: usize,
+    /// Blocks that run together and read each other's shared memory, as the kernel declares.
+    pub cluster: usize,
     /// The argument, passed by value.
     pub args: Vec<u64>,
     /// Beside which others it may run.
@@ -114,6 +123,7 @@ impl Launch {
             grid,
             threads,
             shared: 0,
+            cluster: 1,
             args: words,
             lane: Lane::Main,
         }

@@ -21,6 +21,7 @@ mod launch;
 mod plan;
 mod plane;
 mod product;
+mod resident;
 #[cfg(test)]
 mod tests;
 mod trainer;
@@ -32,4 +33,5 @@ pub use error::CudaError;
 pub use launch::Launch;
 pub use plan::CohortPlan;
 pub use product::Precision;
+pub use resident::Limits;
 pub use trainer::Gpus;

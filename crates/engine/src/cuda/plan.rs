@@ -6,6 +6,7 @@ use super::data::DeviceData;
 use super::emit::{self, Common, Part, Setup};
 use super::launch::{Launch, Memory, Tables};
 use super::product::{Precision, array};
+use super::resident::{Limits, Resident};
 use crate::train::TrainError;
 use spec::Run;
 
@@ -19,13 +20,22 @@ pub struct CohortPlan {
     pub(super) print: Blueprint,
     pub(super) batch: usize,
     pub(super) precision: Precision,
+    limits: Limits,
     /// One of its runs.
     pub(super) first: Run,
 }
 
+/// How a cohort takes its steps.
+pub(super) enum Stepping {
+    /// One after the other, each by many kernels.
+    Layered(Vec<Launch>),
+    /// Many at a time, by one kernel.
+    Resident(Resident),
+}
+
 /// All launches of a cohort, and what they need.
 pub(super) struct Emitted {
-    pub step: Vec<Launch>,
+    pub step: Stepping,
     pub evaluation: Vec<Launch>,
     pub common: Common,
     /// Bytes.
@@ -34,13 +44,14 @@ pub(super) struct Emitted {
 }
 
 impl CohortPlan {
-    /// Plans for runs like this one.
-    pub fn new(run: &Run, precision: Precision) -> Result<Self, TrainError> {
+    /// Plans for runs like this one, on GPUs with these limits.
+    pub fn new(run: &Run, precision: Precision, limits: Limits) -> Result<Self, TrainError> {
         let network = run.network()?;
         Ok(Self {
             print: Blueprint::new(&network, run.setting.scheme, run.setting.weight_scale),
             batch: run.batch_size.get() as usize,
             precision,
+            limits,
             first: run.clone(),
         })
     }
@@ -103,7 +114,14 @@ impl CohortPlan {
             regularizers: self.first.setting.regularizers,
             common,
         };
-        let step = emit::training_step(setup, data.train, self.batch, &mut memory, &mut tables);
+        let (train, batch) = (data.train, self.batch);
+        let step = match Resident::fit(&setup, train, batch, &self.limits, &mut memory) {
+            Some(resident) => Stepping::Resident(resident),
+            None => {
+                let step = emit::training_step(setup, train, batch, &mut memory, &mut tables);
+                Stepping::Layered(step)
+            }
+        };
         let parts = [data.test, data.validation];
         let images = self.evaluation_batch(replicas, parts);
         let evaluation = emit::evaluation(setup, parts, images, &mut memory, &mut tables);

@@ -7,6 +7,7 @@ use crate::cuda::compiler::Compiler;
 use crate::cuda::emit::{Common, Part, Setup};
 use crate::cuda::launch::{Kernel, Launch, Memory, Tables};
 use crate::cuda::product::array;
+use crate::cuda::resident::Resident;
 use spec::family::{Family, Pool, Variant};
 use spec::{
     DatasetName, Momentum, Network, Optimizer, Regularizers, Scheme, Shape, UpdateRule,
@@ -27,9 +28,12 @@ fn blueprint(network: &Network) -> Blueprint {
     Blueprint::new(network, Scheme::Ntk, WeightScale::new(2.0).unwrap())
 }
 
-/// The launches of a step and an evaluation.
-fn launches(print: &Blueprint, replicas: usize, batch: usize, precision: Precision) -> Vec<Launch> {
-    let (mut memory, mut tables) = (Memory::at(0), Tables::at(0));
+fn setup<'a>(
+    print: &'a Blueprint,
+    replicas: usize,
+    precision: Precision,
+    memory: &mut Memory,
+) -> Setup<'a> {
     let stride = print.weights.len().next_multiple_of(4);
     let common = Common {
         replicas: memory.take(replicas * size_of::<Replica>() / 4),
@@ -37,7 +41,7 @@ fn launches(print: &Blueprint, replicas: usize, batch: usize, precision: Precisi
         velocity: memory.take(stride * replicas),
         statistics: array(memory.take(10_000), 100),
     };
-    let setup = Setup {
+    Setup {
         print,
         replicas,
         precision,
@@ -47,15 +51,33 @@ fn launches(print: &Blueprint, replicas: usize, batch: usize, precision: Precisi
         },
         regularizers: Regularizers::default(),
         common,
-    };
-    let part = Part {
-        args: ExamplesArgs::default(),
-        examples: 1000,
-    };
-    let mut all = emit::training_step(setup, part, batch, &mut memory, &mut tables);
+    }
+}
+
+/// Images of bytes, somewhere.
+const PART: Part = Part {
+    args: ExamplesArgs {
+        bytes: 256,
+        floats: 0,
+        labels: 256,
+        offset: 256,
+        factor: 256,
+        height: 28,
+        width: 28,
+        channels: 1,
+        pad: 0,
+    },
+    examples: 1000,
+};
+
+/// The launches of a step and an evaluation.
+fn launches(print: &Blueprint, replicas: usize, batch: usize, precision: Precision) -> Vec<Launch> {
+    let (mut memory, mut tables) = (Memory::at(0), Tables::at(0));
+    let setup = setup(print, replicas, precision, &mut memory);
+    let mut all = emit::training_step(setup, PART, batch, &mut memory, &mut tables);
     all.extend(emit::evaluation(
         setup,
-        [part; 2],
+        [PART; 2],
         512,
         &mut memory,
         &mut tables,
@@ -102,6 +124,56 @@ fn every_kernel() -> BTreeSet<Kernel> {
     }
     kernels.insert(Kernel::plain(launch::Source::Weights, "initial_weights"));
     kernels
+}
+
+/// Kernels of networks that stay on the chip, each for the GPUs that it is cut for.
+fn resident_kernels() -> Vec<(Kernel, (i32, i32))> {
+    let family = Family::Mlp { hidden: vec![1] };
+    let input = DatasetName::Mnist.shape();
+    let hopper = Limits {
+        shared: 232_448,
+        cluster: 16,
+        processors: 132,
+    };
+    let ampere = Limits {
+        shared: 166_912,
+        cluster: 1,
+        processors: 108,
+    };
+    let gpus = [((9, 0), hopper), ((8, 0), ampere)];
+    let mut kernels = Vec::new();
+    let cases = [
+        (24, 16, Precision::Tf32),
+        (200, 64, Precision::Fp32),
+        (1024, 8, Precision::Tf32),
+    ];
+    for (width, batch, precision) in cases {
+        let network = family.network(Width::new(width).unwrap(), Variant::default(), input, 10);
+        let print = blueprint(&network.unwrap());
+        for (architecture, limits) in gpus {
+            let mut memory = Memory::at(0);
+            let setup = setup(&print, 20, precision, &mut memory);
+            let fitted = Resident::fit(&setup, PART, batch, &limits, &mut memory);
+            let launches = fitted.map(|resident| resident.launches(1));
+            let own = launches.into_iter().flatten();
+            let cut = own.filter(|launch| launch.kernel.source == launch::Source::Resident);
+            kernels.extend(cut.map(|launch| (launch.kernel, architecture)));
+        }
+    }
+    kernels
+}
+
+#[test]
+fn networks_stay_on_the_chip_where_they_fit() {
+    let kernels = resident_kernels();
+    let cut_for = |gpu| {
+        kernels
+            .iter()
+            .filter(|(_, for_gpu)| *for_gpu == gpu)
+            .count()
+    };
+    // All on Hopper; without clusters the narrowest.
+    assert_eq!((cut_for((9, 0)), cut_for((8, 0))), (3, 1));
 }
 
 #[test]
@@ -164,7 +236,8 @@ fn kernels_compile() {
     let mut seen = BTreeSet::new();
     let todo: Vec<_> = (kernels.iter())
         .filter(|kernel| seen.insert((kernel.source, kernel.defines.clone())))
-        .flat_map(|kernel| [(8, 0), (9, 0)].map(|architecture| (kernel, architecture)))
+        .flat_map(|kernel| [(8, 0), (9, 0)].map(|architecture| (kernel.clone(), architecture)))
+        .chain(resident_kernels())
         .collect();
     eprintln!("{} variants", todo.len());
     let threads = std::thread::available_parallelism().map_or(1, usize::from);

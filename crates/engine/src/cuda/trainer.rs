@@ -178,7 +178,7 @@ impl Worker<'_> {
         let Some(first) = self.common.supply.take() else {
             return Ok(None);
         };
-        let plan = CohortPlan::new(&first, self.common.precision)?;
+        let plan = CohortPlan::new(&first, self.common.precision, self.device.limits()?)?;
         let one = plan.bytes(1, self.data);
         if one > self.budget.total {
             return Err(CudaError::TooLittleMemory {

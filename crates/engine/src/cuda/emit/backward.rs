@@ -120,7 +120,7 @@ impl Emitter<'_> {
         let mut product = layer.weight_gradient(self.value(x), dz, epilogue);
         let count = self.part_floats(layer);
         product.args.replicas = self.setup.common.replicas;
-        product.args.descent = self.descent();
+        product.args.descent = self.setup.descent();
         match parts {
             None => (product.args.c, product.args.velocity) = (weights, velocity),
             Some((parts, per_part)) => {
@@ -142,7 +142,7 @@ impl Emitter<'_> {
                 count: count as i32,
                 parts: parts as i32,
                 scale: affine.scale,
-                descent: self.descent(),
+                descent: self.setup.descent(),
                 pad: 0,
             };
             self.push(Source::Weights, "finish_weights", count / 4, THREADS, &args);

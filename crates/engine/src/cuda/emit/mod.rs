@@ -48,6 +48,17 @@ pub struct Setup<'a> {
     pub common: Common,
 }
 
+impl Setup<'_> {
+    /// The descent, as kernels want it.
+    pub fn descent(&self) -> DescentArgs {
+        let Optimizer { rule, momentum } = self.optimizer;
+        DescentArgs {
+            momentum: momentum.get() as f32,
+            nesterov: u32::from(rule == UpdateRule::Nesterov),
+        }
+    }
+}
+
 /// A part of the data set on the device.
 #[derive(Debug, Clone, Copy)]
 pub struct Part {
@@ -272,14 +283,6 @@ impl<'a> Emitter<'a> {
             launch.lane = Lane::Both;
         }
         self.launches.push(launch);
-    }
-
-    fn descent(&self) -> DescentArgs {
-        let Optimizer { rule, momentum } = self.setup.optimizer;
-        DescentArgs {
-            momentum: momentum.get() as f32,
-            nesterov: u32::from(rule == UpdateRule::Nesterov),
-        }
     }
 
     fn push<A: bytemuck::Pod>(

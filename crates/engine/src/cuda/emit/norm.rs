@@ -48,7 +48,7 @@ impl Emitter<'_> {
             slices: pixels.div_ceil(per_slice) as i32,
             per_slice: per_slice as i32,
             relu: u32::from(relu),
-            descent: self.descent(),
+            descent: self.setup.descent(),
             ..NormArgs::default()
         }
     }

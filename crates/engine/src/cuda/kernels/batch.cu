@@ -57,6 +57,13 @@ __device__ u32 permuted(u32 at, u32 n, const u32* keys) {
     return at;
 }
 
+// The keys of an epoch's order.
+__device__ __forceinline__ void draw_keys(u32* keys, u64 seed, u64 epoch, u32 part) {
+    Words words = philox(seed, ORDER, epoch, part);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) keys[4 * part + i] = words.w[i];
+}
+
 // How one image is changed; by default not at all.
 struct Change {
     int up, left;
@@ -85,10 +92,7 @@ extern "C" __global__ void __launch_bounds__(128) draw_batch(const __grid_consta
     __shared__ u32 example;
     u32 per_epoch = d.examples / d.batch;
     u64 epoch = run.step / per_epoch;
-    if (threadIdx.x < ROUNDS / 4) {
-        Words words = philox(run.seed, ORDER, epoch, threadIdx.x);
-        for (int i = 0; i < 4; ++i) keys[4 * threadIdx.x + i] = words.w[i];
-    }
+    if (threadIdx.x < ROUNDS / 4) draw_keys(keys, run.seed, epoch, threadIdx.x);
     __syncthreads();
     if (threadIdx.x == 0) {
         u32 spot = (u32)(run.step % per_epoch) * d.batch + at;
@@ -113,4 +117,28 @@ extern "C" __global__ void __launch_bounds__(128) put_examples(const __grid_cons
     u32 index = d.first + blockIdx.x;
     if (index >= d.examples) return;
     put_image(d.from, index, d.inputs + blockIdx.x * d.image + d.corner, d, Change{0, 0, false});
+}
+
+struct Picks {
+    const int* labels;
+    const Replica* replicas;
+    int2* picks;  // (replicas, most steps, batch) of example and label
+    u32 examples;
+    int batch;
+    int steps, most_steps;
+};
+
+// Which examples the next steps take. Threads: (steps · batch, 1, replicas).
+extern "C" __global__ void __launch_bounds__(128) draw_picks(const __grid_constant__ Picks p) {
+    const int replica = blockIdx.z, at = blockIdx.x * blockDim.x + threadIdx.x;
+    const Replica& run = p.replicas[replica];
+    if (!run.active || at >= p.steps * p.batch) return;
+    u32 per_epoch = p.examples / p.batch;
+    u64 step = run.step + at / p.batch;
+    u32 keys[ROUNDS];
+#pragma unroll
+    for (int part = 0; part < ROUNDS / 4; ++part) draw_keys(keys, run.seed, step / per_epoch, part);
+    u32 spot = (u32)(step % per_epoch) * p.batch + at % p.batch;
+    u32 example = permuted(spot, p.examples, keys);
+    p.picks[(i64)replica * p.most_steps * p.batch + at] = make_int2(example, p.labels[example]);
 }
