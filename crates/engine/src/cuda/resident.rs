@@ -340,7 +340,7 @@ mod tests {
         // 49 blocks of 16 inputs over 7 warps, 2 blocks of 16 units each, 8 velocities a thread.
         assert_eq!((cut.unit_warps, cut.input_warps), (2, 7));
         assert_eq!(cut.velocities(&mnist(1024, 8)), 112);
-        assert_eq!(best(&mnist(1024, 16), 20, &H200), None);
+        assert_eq!(best(&mnist(1024, 32), 20, &H200), None);
         assert_eq!(best(&mnist(2048, 8), 20, &H200), None);
     }
 
