@@ -70,10 +70,12 @@ impl<'a> Cohort<'a> {
     ) -> Result<Self, CudaError> {
         let planned = plan.print.planes[0].shape;
         check_fit(plan.batch as u32, data.train.examples, planned, data.shape)?;
-        let _alone = device.setting_up();
-        let stream = device.stream()?;
         let replicas = runs.len();
         let sizes = plan.emit(replicas, data, 0, 0);
+        let check = check_launches(plan, &sizes.common, replicas);
+        device.compile(sizes.launches().iter().chain(&check))?;
+        let _alone = device.setting_up();
+        let stream = device.stream()?;
         let memory = stream.alloc_zeros::<u8>(sizes.memory)?;
         let mut tables = stream.alloc_zeros::<i32>(sizes.tables.len() + 4)?;
         let emitted = plan.emit(
@@ -90,7 +92,7 @@ impl<'a> Cohort<'a> {
         let mut cohort = Self {
             steps: match emitted.step {
                 Stepping::Resident(resident) => {
-                    device.prepare(resident.launches(1).iter())?;
+                    device.load_all(&resident.launches(1))?;
                     Steps::Resident(resident)
                 }
                 Stepping::Layered(launches) => Steps::Layered {
@@ -116,7 +118,7 @@ impl<'a> Cohort<'a> {
             stream,
             step: 0,
         };
-        cohort.device.prepare(cohort.check.iter())?;
+        device.load_all(&cohort.check)?;
         cohort.begin(runs.into_iter().map(|(_, saved)| saved))?;
         Ok(cohort)
     }

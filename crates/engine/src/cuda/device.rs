@@ -31,6 +31,8 @@ pub struct Device {
     architecture: Architecture,
     compiler: Compiler,
     cache: Option<PathBuf>,
+    /// Compiled kernels that are not loaded yet.
+    compiled: Mutex<HashMap<Kernel, Vec<u8>>>,
     functions: Mutex<HashMap<Kernel, CudaFunction>>,
     setup: Mutex<()>,
 }
@@ -42,6 +44,10 @@ pub fn count() -> usize {
         return 0;
     }
     CudaContext::device_count().map_or(0, |count| count.max(0) as usize)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Where a buffer lies.
@@ -76,6 +82,7 @@ impl Device {
             architecture,
             compiler: Compiler::find()?,
             cache,
+            compiled: Mutex::default(),
             functions: Mutex::default(),
             setup: Mutex::default(),
         })
@@ -84,7 +91,7 @@ impl Device {
     /// Held while a cohort is set up: while one thread captures a graph, no other may load
     /// kernels.
     pub fn setting_up(&self) -> MutexGuard<'_, ()> {
-        self.setup.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.setup)
     }
 
     /// What the GPU is called.
@@ -118,23 +125,25 @@ impl Device {
         Ok(self.context.new_stream()?)
     }
 
-    /// Compiles what these launches need, several at a time.
-    pub fn prepare<'l>(&self, launches: impl Iterator<Item = &'l Launch>) -> Result<(), CudaError> {
-        let needed: BTreeSet<Kernel> = {
-            let known = self
-                .functions
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
+    /// Compiles what these launches need, several at a time. Takes seconds, so it should come
+    /// before [`Device::setting_up`].
+    pub fn compile<'l>(&self, launches: impl Iterator<Item = &'l Launch>) -> Result<(), CudaError> {
+        let needed: BTreeSet<&Kernel> = {
+            let (functions, compiled) = (lock(&self.functions), lock(&self.compiled));
+            let known = |kernel: &&Kernel| {
+                functions.contains_key(*kernel) || compiled.contains_key(*kernel)
+            };
             let kernels = launches.map(|launch| &launch.kernel);
-            kernels
-                .filter(|kernel| !known.contains_key(kernel))
-                .cloned()
-                .collect()
+            kernels.filter(|kernel| !known(kernel)).collect()
         };
-        let shared = |kernel: &Kernel| self.load(kernel);
         let todo = Mutex::new(needed.into_iter());
-        let next = || todo.lock().unwrap_or_else(PoisonError::into_inner).next();
-        let work = || std::iter::from_fn(next).try_for_each(|kernel| shared(&kernel).map(|_| ()));
+        let next = || lock(&todo).next();
+        let compile = |kernel: &Kernel| -> Result<(), CudaError> {
+            let code = self.machine_code(kernel)?;
+            lock(&self.compiled).insert(kernel.clone(), code);
+            Ok(())
+        };
+        let work = || std::iter::from_fn(next).try_for_each(compile);
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         std::thread::scope(|scope| {
             let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
@@ -147,25 +156,26 @@ impl Device {
         })
     }
 
+    /// Loads what these launches need: none may be loaded while another thread captures a graph.
+    pub fn load_all(&self, launches: &[Launch]) -> Result<(), CudaError> {
+        launches
+            .iter()
+            .try_for_each(|launch| self.load(&launch.kernel).map(|_| ()))
+    }
+
+    /// The function of a kernel, loaded and perhaps compiled before.
     fn load(&self, kernel: &Kernel) -> Result<CudaFunction, CudaError> {
-        let known = |this: &Self| {
-            let functions = this
-                .functions
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
-            functions.get(kernel).cloned()
-        };
-        if let Some(function) = known(self) {
-            return Ok(function);
+        if let Some(function) = lock(&self.functions).get(kernel) {
+            return Ok(function.clone());
         }
-        let code = self.machine_code(kernel)?;
+        let compiled = lock(&self.compiled).remove(kernel);
+        let code = match compiled {
+            Some(code) => code,
+            None => self.machine_code(kernel)?,
+        };
         let module = self.context.load_module(Ptx::from_binary(code))?;
         let function = module.load_function(kernel.function)?;
-        let mut functions = self
-            .functions
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        functions.insert(kernel.clone(), function.clone());
+        lock(&self.functions).insert(kernel.clone(), function.clone());
         Ok(function)
     }
 
@@ -268,7 +278,7 @@ impl Device {
         times: usize,
     ) -> Result<Option<CudaGraph>, CudaError> {
         use sys::CUstreamCaptureMode_enum::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL as MODE;
-        self.prepare(launches.iter())?;
+        self.load_all(launches)?;
         let side = self.stream()?;
         stream.begin_capture(MODE)?;
         let launched = (0..times).try_for_each(|_| self.launch_lanes(stream, &side, launches));

@@ -43,6 +43,18 @@ pub(super) struct Emitted {
     pub tables: Vec<i32>,
 }
 
+impl Emitted {
+    /// Every launch.
+    pub fn launches(&self) -> Vec<Launch> {
+        let mut all = match &self.step {
+            Stepping::Layered(launches) => launches.clone(),
+            Stepping::Resident(resident) => resident.launches(1).to_vec(),
+        };
+        all.extend(self.evaluation.iter().cloned());
+        all
+    }
+}
+
 impl CohortPlan {
     /// Plans for runs like this one, on GPUs with these limits.
     pub fn new(run: &Run, precision: Precision, limits: Limits) -> Result<Self, TrainError> {
