@@ -7,6 +7,8 @@
 
 use crate::data_cli::DataCommand;
 use crate::device::{Choice, DeviceArgs, Precision};
+use crate::shard::Shard;
+use crate::slurm::SlurmCommand;
 use clap::{Args, Parser, Subcommand};
 use engine::kernels::Isa;
 use spec::{BatchSize, LearningRate, Override, Width};
@@ -50,6 +52,12 @@ pub enum Command {
     /// Measure the speed of training steps against this machine's limit
     #[command(after_help = BENCH_EXAMPLES)]
     Bench(BenchArgs),
+    /// Train what is missing from a study's folder, or one share of it
+    #[command(after_help = WORK_EXAMPLES)]
+    Work(WorkArgs),
+    /// Run a study on a Slurm cluster
+    #[command(subcommand)]
+    Slurm(SlurmCommand),
     /// See, download or import data sets
     #[command(subcommand)]
     Data(DataCommand),
@@ -97,6 +105,14 @@ Examples:
   noisescale bench --only 2LP --instructions portable --json
 
 docs/PERFORMANCE.md says what the columns mean; scripts/peers/ compares with other frameworks.";
+
+const WORK_EXAMPLES: &str = "\
+Examples:
+  noisescale work runs/quickstart                 # takes what nobody else has claimed
+  noisescale work runs/quickstart --shard 3/8     # its share and nothing else
+
+The folder is one that `noisescale run` or `noisescale slurm submit` made. Exit code 0 means that
+every run asked for is recorded. docs/CLUSTER.md has recipes for many machines.";
 
 /// Which study, and how it is shortened or changed.
 #[derive(Args)]
@@ -160,6 +176,29 @@ pub struct RunStudyArgs {
     /// Print the findings as JSON
     #[arg(long)]
     pub json: bool,
+}
+
+#[derive(Args)]
+pub struct WorkArgs {
+    /// Folder of a study
+    pub dir: PathBuf,
+    /// Train this share of the runs, the first being 1/N
+    #[arg(long, value_name = "I/N")]
+    pub shard: Option<Shard>,
+    /// Shares as this submission to Slurm made them
+    #[arg(long, value_name = "NAME", requires = "shard")]
+    pub submission: Option<String>,
+    #[command(flatten)]
+    pub device: DeviceArgs,
+    /// Save a run that is under way after so many seconds, in case it is killed
+    #[arg(long, value_name = "SECONDS", value_parser = positive, default_value_t = 60.0)]
+    pub checkpoint_every: f64,
+    /// Wait so long for runs of the shard that another process has claimed, then train them too
+    #[arg(long, value_name = "SECONDS", value_parser = positive, default_value_t = 120.0)]
+    pub patience: f64,
+    /// Show no progress
+    #[arg(long, short)]
+    pub quiet: bool,
 }
 
 #[derive(Args)]
@@ -343,7 +382,7 @@ fn instructions(text: &str) -> Result<Isa, String> {
     })
 }
 
-fn positive(text: &str) -> Result<f64, String> {
+pub fn positive(text: &str) -> Result<f64, String> {
     let value: f64 = number(text, "a number")?;
     match value.is_finite() && value > 0.0 {
         true => Ok(value),

@@ -12,10 +12,14 @@ mod folder;
 mod report;
 mod run;
 mod runner;
+mod shard;
+mod signals;
+mod slurm;
 mod status;
 mod studies;
 mod trace;
 mod train;
+mod work;
 
 use clap::Parser;
 use std::process::ExitCode;
@@ -32,6 +36,8 @@ fn main() -> ExitCode {
         cli::Command::Train(args) => train::run(&args),
         cli::Command::Trace(args) => trace::run(&args),
         cli::Command::Bench(args) => bench::run(&args),
+        cli::Command::Work(args) => work::run(&args),
+        cli::Command::Slurm(command) => slurm::run(&command),
         cli::Command::Data(command) => data_cli::run(&command),
     };
     match result {

@@ -1,0 +1,135 @@
+//! `noisescale work`: train what is missing from a study's folder, or one share of it.
+//!
+//! The one command that every way of using many machines comes down to: plain,
+//! idempotent, with no one to talk to but the folder. With `--shard` it trains
+//! its share and nothing else, and 0 as exit code means that every run of the share is
+//! recorded, whoever trained it. Without, it takes whatever nobody else has claimed,
+//! and goes on with what the study asks for then, until nothing is left.
+
+use crate::cli::WorkArgs;
+use crate::failure::{Interrupted, Mistake};
+use crate::folder::Folder;
+use crate::runner::{self, Display, Finish, Means, human_duration};
+use crate::shard::{self, Shard};
+use crate::signals::Told;
+use crate::slurm::{Submission, requeue};
+use crate::studies;
+use anyhow::Result;
+use spec::Run;
+use std::time::{Duration, Instant};
+
+/// An attempt that was stopped sooner has nothing to show. Were it to ask for another
+/// one, a time limit below the warning time would make it come again for ever.
+const WORTH_ANOTHER: Duration = Duration::from_secs(5);
+
+/// Trains, and says what came of it.
+pub fn run(args: &WorkArgs) -> Result<()> {
+    let told = Told::listen()?;
+    let start = Instant::now();
+    let mut folder = Folder::open(&args.dir)?;
+    let share = share(args, &folder)?;
+    let title = title(args);
+    if let Some(runs) = &share
+        && folder.ledger.missing(runs.clone()).is_empty()
+    {
+        println!("{title}: all {} runs are recorded already", runs.len());
+        return Ok(());
+    }
+    let before = folder.ledger.runs();
+    let display = Display::new(args.quiet);
+    let finish = train(args, &mut folder, share.as_deref(), &told, &display);
+    display.clear();
+    let finish = finish?;
+    folder.ledger.refresh()?;
+    if finish == Finish::Interrupted {
+        return stopped(&folder, before, &told, start);
+    }
+    println!(
+        "{title}: done in {}, {} runs recorded in the folder",
+        human_duration(start.elapsed().as_secs_f64()),
+        folder.ledger.runs()
+    );
+    Ok(())
+}
+
+fn train(
+    args: &WorkArgs,
+    folder: &mut Folder,
+    share: Option<&[Run]>,
+    told: &Told,
+    display: &Display,
+) -> Result<Finish> {
+    let data = studies::data(&folder.study)?;
+    let trainer = args.device.open()?;
+    let means = Means {
+        data: &data,
+        trainer: &trainer,
+        save_every: Duration::from_secs_f64(args.checkpoint_every),
+        stop: &told.stop,
+        display,
+    };
+    if !args.quiet {
+        println!(
+            "{}: on {}, into {}",
+            title(args),
+            trainer.name(),
+            args.dir.display()
+        );
+    }
+    match share {
+        Some(runs) => {
+            let patience = Duration::from_secs_f64(args.patience);
+            runner::execute_listed(folder, runs, patience, &means)
+        }
+        None => runner::execute(folder, &means),
+    }
+}
+
+/// The runs of the shard, or none if there is no shard.
+fn share(args: &WorkArgs, folder: &Folder) -> Result<Option<Vec<Run>>> {
+    let Some(shard) = args.shard else {
+        return Ok(None);
+    };
+    let mut shares = match &args.submission {
+        None => shard::of_study(folder, shard.of()),
+        Some(name) => {
+            let submission = Submission::read(&args.dir, name)?;
+            let shares = submission.shards(&args.dir, &folder.study)?;
+            if shares.len() != shard.of() {
+                return Err(Mistake(format!(
+                    "submission {name} has {} shards: there is no {shard}",
+                    shares.len()
+                ))
+                .into());
+            }
+            shares
+        }
+    };
+    Ok(Some(shares.swap_remove(shard.index())))
+}
+
+fn title(args: &WorkArgs) -> String {
+    let shard = |shard: &Shard| format!("shard {shard}");
+    match (&args.submission, &args.shard) {
+        (Some(name), Some(one)) => format!("{} of submission {name}", shard(one)),
+        (_, one) => one.as_ref().map_or("all runs".into(), shard),
+    }
+}
+
+/// Saved and stopped, for good or to come again.
+fn stopped(folder: &Folder, before: usize, told: &Told, start: Instant) -> Result<()> {
+    let recorded = folder.ledger.runs();
+    let progress = recorded > before || start.elapsed() >= WORTH_ANOTHER;
+    if told.to_come_again() && progress {
+        match requeue() {
+            Ok(Some(task)) => {
+                println!("saved and stopped; Slurm will run task {task} again");
+                return Ok(());
+            }
+            Ok(None) => {}
+            Err(error) => eprintln!("noisescale: warning: {error}"),
+        }
+    }
+    let again = std::env::args().collect::<Vec<_>>().join(" ");
+    Err(Interrupted { recorded, again }.into())
+}
