@@ -2,6 +2,7 @@
 //! write the report.
 
 use super::overview::{Overview, Tracked};
+use super::script::for_shell;
 use super::send::{self, Claim, Mode, Order, Sent};
 use super::submission::Submission;
 use crate::folder::Folder;
@@ -123,7 +124,7 @@ fn give_up(folder: Folder, submission: &Submission, reason: GiveUp) -> Result<()
         "{missing} runs are missing: {reason}; the logs are in {}; \
          `noisescale slurm resubmit {}` sends what is missing",
         submission.folder(&dir).join("logs").display(),
-        dir.display()
+        for_shell(&dir)
     )
 }
 
@@ -134,12 +135,12 @@ mod tests {
 
     #[test]
     fn rounds_end() {
-        let study = crate::studies::open("quickstart", &[]).unwrap().study;
         let parameters = Parameters {
             rounds: 2,
             ..Parameters::usual().unwrap()
         };
-        let round = |round| Submission::new("0001".into(), &study, round, parameters.clone(), &[]);
+        let round =
+            |round| Submission::new("0001".into(), "s".into(), round, parameters.clone(), &[]);
         assert_eq!(reason_to_give_up(&round(1), 5, false), None);
         assert_eq!(
             reason_to_give_up(&round(1), 0, false),

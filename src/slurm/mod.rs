@@ -37,6 +37,7 @@ use clap::{Args, Subcommand};
 use ledger::Ledger;
 use overview::Overview;
 use parameters::{Parameters, ResourceArgs};
+use script::for_shell;
 use send::{Claim, Mode, Order, Sent};
 use std::path::{Path, PathBuf};
 
@@ -193,12 +194,12 @@ fn send_missing(folder: &Folder, parameters: Parameters, claim: Claim, mode: Mod
         Sent::NothingMissing => println!(
             "Nothing is missing: {} runs are recorded. `noisescale report {}` writes the report.",
             folder.ledger.runs(),
-            folder.ledger.dir().display()
+            for_shell(folder.ledger.dir())
         ),
         Sent::OnItsWay { runs } => println!(
             "Nothing to send: the {runs} missing runs are with pending or running tasks. \
              `noisescale slurm status {}` shows them; --force of `resubmit` sends them a second time.",
-            folder.ledger.dir().display()
+            for_shell(folder.ledger.dir())
         ),
         Sent::Already(name) => println!("Submission {name} has been made already."),
     }
@@ -228,7 +229,7 @@ fn cancel(dir: &Path) -> Result<()> {
          their work. `noisescale slurm resubmit {}` goes on.",
         arrays.len(),
         finishes.len(),
-        dir.display()
+        for_shell(&dir)
     );
     Ok(())
 }

@@ -50,7 +50,7 @@ pub struct ResourceArgs {
     /// How long a task waits for runs that another process has claimed [default: 120]
     #[arg(long, value_name = "SECONDS", value_parser = cli::positive)]
     pub patience: Option<f64>,
-    /// How often to send what is missing, or what the study asks for next [default: 20]
+    /// How often to send what is missing, or what the study asks for next [default: 100]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub rounds: Option<u32>,
     /// The program on the nodes [default: this one]
@@ -113,7 +113,7 @@ impl Parameters {
             precision: Precision::Tf32,
             checkpoint_every: 60.0,
             patience: 120.0,
-            rounds: 20,
+            rounds: 100,
             binary,
             environment: BTreeMap::new(),
             extra: Vec::new(),

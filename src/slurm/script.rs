@@ -170,12 +170,17 @@ fn batch(
 }
 
 /// A word for a shell, whatever is in it.
-pub fn quoted(word: &str) -> String {
+fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_=./:@%+,".contains(c);
     match !word.is_empty() && word.chars().all(plain) {
         true => word.into(),
         false => format!("'{}'", word.replace('\'', r"'\''")),
     }
+}
+
+/// A path for a person to paste.
+pub fn for_shell(path: &Path) -> String {
+    quoted(&path.display().to_string())
 }
 
 fn text(path: &Path) -> Result<&str, Mistake> {

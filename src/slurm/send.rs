@@ -4,7 +4,7 @@ use super::cluster::{self, USUAL_MAX_ARRAY_SIZE};
 use super::overview::Overview;
 use super::packing::{pack, time_limit};
 use super::parameters::{Parameters, TimeLimit};
-use super::script::{self, Batch};
+use super::script::{self, Batch, for_shell};
 use super::submission::{Submission, Task, folder, free_number, name_of, take_name, write_once};
 use crate::folder::Folder;
 use crate::runner::{ASSUMED_SPEEDUP, Rates, Source, human_duration, next_runs};
@@ -95,7 +95,9 @@ pub fn send(folder: &Folder, order: Order<'_>, mode: Mode) -> Result<Sent> {
         }
         (None, _) => take_number(dir)?,
     };
-    let submission = Submission::new(name, &folder.study, round, order.parameters, &tasks);
+    // The same whether the study was just read or is the folder's.
+    let study = dir.file_name().unwrap_or_default().to_string_lossy();
+    let submission = Submission::new(name, study.into(), round, order.parameters, &tasks);
     let limit = time_limit(&submission.parameters, &tasks);
     let mut announcement = Announcement {
         name: submission.name.clone(),
@@ -182,7 +184,7 @@ fn commit(dir: &Path, submission: &Submission, limit: TimeLimit) -> Result<[u64;
         anyhow!(
             "array {array} is submitted, but not the job after it: {error}; \
              `noisescale slurm status {}` says when the tasks are done and what is then to do",
-            dir.display()
+            for_shell(dir)
         )
     })?;
     write_once(&at.join("finish.job"), &format!("{finish}\n"))?;
@@ -213,7 +215,10 @@ impl Announcement {
             println!(
                 "Array {array}, and job {finish} after it, which sends what is left or writes the report."
             );
-            println!("Where it stands: noisescale slurm status {}", dir.display());
+            println!(
+                "Where it stands: noisescale slurm status {}",
+                for_shell(dir)
+            );
         }
     }
 }

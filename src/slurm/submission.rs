@@ -39,7 +39,7 @@ pub struct Submission {
     format: u32,
     /// Its name: a number, and the round if it is not the first.
     pub name: String,
-    /// The study's.
+    /// The name of the study's folder.
     pub study: String,
     /// 1 for what a person sent; each job that finds more to do sends the next.
     pub round: u32,
@@ -92,7 +92,7 @@ impl Submission {
     /// A submission of these runs, one list for each task.
     pub fn new(
         name: String,
-        study: &Study,
+        study: String,
         round: u32,
         parameters: Parameters,
         tasks: &[Task],
@@ -100,7 +100,7 @@ impl Submission {
         Self {
             format: FORMAT,
             name,
-            study: study.name.clone(),
+            study,
             round,
             parameters,
             seconds: tasks.iter().map(|task| task.seconds).collect(),
