@@ -52,6 +52,8 @@ pub enum Command {
     /// Measure the speed of training steps against this machine's limit
     #[command(after_help = BENCH_EXAMPLES)]
     Bench(BenchArgs),
+    /// Make a study's folder for `work` to fill
+    Prepare(PrepareArgs),
     /// Train what is missing from a study's folder, or one share of it
     #[command(after_help = WORK_EXAMPLES)]
     Work(WorkArgs),
@@ -111,8 +113,8 @@ Examples:
   noisescale work runs/quickstart                 # takes what nobody else has claimed
   noisescale work runs/quickstart --shard 3/8     # its share and nothing else
 
-The folder is one that `noisescale run` or `noisescale slurm submit` made. Exit code 0 means that
-every run asked for is recorded. docs/CLUSTER.md has recipes for many machines.";
+`noisescale prepare STUDY --out DIR` makes the folder. Exit code 0 means that every run asked for is
+recorded. docs/CLUSTER.md has recipes for many machines.";
 
 /// Which study, and how it is shortened or changed.
 #[derive(Args)]
@@ -176,6 +178,15 @@ pub struct RunStudyArgs {
     /// Print the findings as JSON
     #[arg(long)]
     pub json: bool,
+}
+
+#[derive(Args)]
+pub struct PrepareArgs {
+    #[command(flatten)]
+    pub select: SelectArgs,
+    /// Folder for records and report [default: runs/STUDY]
+    #[arg(long, short, value_name = "DIR")]
+    pub out: Option<PathBuf>,
 }
 
 #[derive(Args)]

@@ -9,6 +9,7 @@ mod data_cli;
 mod device;
 mod failure;
 mod folder;
+mod prepare;
 mod report;
 mod run;
 mod runner;
@@ -36,6 +37,7 @@ fn main() -> ExitCode {
         cli::Command::Train(args) => train::run(&args),
         cli::Command::Trace(args) => trace::run(&args),
         cli::Command::Bench(args) => bench::run(&args),
+        cli::Command::Prepare(args) => prepare::run(&args),
         cli::Command::Work(args) => work::run(&args),
         cli::Command::Slurm(command) => slurm::run(&command),
         cli::Command::Data(command) => data_cli::run(&command),

@@ -50,10 +50,8 @@ fn folder() -> tempfile::TempDir {
     let at = dir.path();
     fs::write(at.join("small.toml"), STUDY).unwrap();
     succeed(at, &["run", "small.toml", "--out", "alone", "--quiet"]);
-    for folder in ["records", "claims", "checkpoints"] {
-        fs::create_dir_all(at.join("shared").join(folder)).unwrap();
-    }
-    fs::copy(at.join("alone/study.toml"), at.join("shared/study.toml")).unwrap();
+    let text = succeed(at, &["prepare", "small.toml", "--out", "shared"]);
+    assert!(text.contains("0 runs recorded, 36 to train"), "{text}");
     dir
 }
 
@@ -74,8 +72,9 @@ fn results(folder: &Path, pid: Option<u32>) -> BTreeMap<String, String> {
             let fields = record.as_object_mut().unwrap();
             fields.remove("seconds");
             fields.remove("device");
-            let before = found.insert(run, record.to_string());
-            assert!(before.is_none_or(|before| before == record.to_string()));
+            let result = record.to_string();
+            let before = found.insert(run, result.clone());
+            assert!(before.is_none_or(|before| before == result));
         }
     }
     found

@@ -196,13 +196,16 @@ impl Announcement {
     pub fn announce(&self, dir: &Path) {
         let longest = self.seconds.iter().copied().fold(0.0, f64::max);
         let shortest = self.seconds.iter().copied().fold(f64::INFINITY, f64::min);
+        let (shortest, most) = (human_duration(shortest), human_duration(longest));
+        let each = match shortest == most {
+            true => most,
+            false => format!("{shortest} to {most}"),
+        };
         println!(
-            "Submission {}: {} runs in {} tasks of about {} to {} (time limit {})",
+            "Submission {}: {} runs in {} tasks of about {each} (time limit {})",
             self.name,
             self.runs,
             self.seconds.len(),
-            human_duration(shortest),
-            human_duration(longest),
             self.limit
         );
         println!("{}", in_words(self.source));
