@@ -16,7 +16,8 @@ installed() { command -v slurmctld slurmd sbatch munged >/dev/null; }
 install() {
     if [[ $(id -u) != 0 ]] || ! command -v apt-get >/dev/null; then return 1; fi
     echo "installing ${packages[*]}"
-    { apt-get update && apt-get install -y --no-install-recommends "${packages[@]}"; } >/dev/null 2>&1
+    local wait='DPkg::Lock::Timeout=120'
+    { apt-get update && apt-get install -o "$wait" -y --no-install-recommends "${packages[@]}"; } >/dev/null 2>&1
 }
 if ! installed && ! { install && installed; }; then
     echo "skipped: Slurm is not installed and cannot be installed here (${packages[*]})"

@@ -7,8 +7,9 @@
 
 use crate::data_cli::DataCommand;
 use crate::device::{Choice, DeviceArgs, Precision};
-use crate::shard::Shard;
+use crate::prepare::PrepareArgs;
 use crate::slurm::SlurmCommand;
+use crate::work::WorkArgs;
 use clap::{Args, Parser, Subcommand};
 use engine::kernels::Isa;
 use spec::{BatchSize, LearningRate, Override, Width};
@@ -55,7 +56,7 @@ pub enum Command {
     /// Make a study's folder for `work` to fill
     Prepare(PrepareArgs),
     /// Train what is missing from a study's folder, or one share of it
-    #[command(after_help = WORK_EXAMPLES)]
+    #[command(after_help = crate::work::EXAMPLES)]
     Work(WorkArgs),
     /// Run a study on a Slurm cluster
     #[command(subcommand)]
@@ -107,14 +108,6 @@ Examples:
   noisescale bench --only 2LP --instructions portable --json
 
 docs/PERFORMANCE.md says what the columns mean; scripts/peers/ compares with other frameworks.";
-
-const WORK_EXAMPLES: &str = "\
-Examples:
-  noisescale work runs/quickstart                 # takes what nobody else has claimed
-  noisescale work runs/quickstart --shard 3/8     # its share and nothing else
-
-`noisescale prepare STUDY --out DIR` makes the folder. Exit code 0 means that every run asked for is
-recorded. docs/CLUSTER.md has recipes for many machines.";
 
 /// Which study, and how it is shortened or changed.
 #[derive(Args)]
@@ -178,38 +171,6 @@ pub struct RunStudyArgs {
     /// Print the findings as JSON
     #[arg(long)]
     pub json: bool,
-}
-
-#[derive(Args)]
-pub struct PrepareArgs {
-    #[command(flatten)]
-    pub select: SelectArgs,
-    /// Folder for records and report [default: runs/STUDY]
-    #[arg(long, short, value_name = "DIR")]
-    pub out: Option<PathBuf>,
-}
-
-#[derive(Args)]
-pub struct WorkArgs {
-    /// Folder of a study
-    pub dir: PathBuf,
-    /// Train this share of the runs, the first being 1/N
-    #[arg(long, value_name = "I/N")]
-    pub shard: Option<Shard>,
-    /// Shares as this submission to Slurm made them
-    #[arg(long, value_name = "NAME", requires = "shard")]
-    pub submission: Option<String>,
-    #[command(flatten)]
-    pub device: DeviceArgs,
-    /// Save a run that is under way after so many seconds, in case it is killed
-    #[arg(long, value_name = "SECONDS", value_parser = positive, default_value_t = 60.0)]
-    pub checkpoint_every: f64,
-    /// Wait so long for runs of the shard that another process has claimed, then train them too
-    #[arg(long, value_name = "SECONDS", value_parser = positive, default_value_t = 120.0)]
-    pub patience: f64,
-    /// Show no progress
-    #[arg(long, short)]
-    pub quiet: bool,
 }
 
 #[derive(Args)]

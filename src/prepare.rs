@@ -1,11 +1,22 @@
 //! `noisescale prepare`: make a study's folder for workers to fill.
 
-use crate::cli::PrepareArgs;
+use crate::cli::SelectArgs;
 use crate::folder::Folder;
 use crate::runner::next_runs;
 use crate::studies;
 use anyhow::Result;
+use clap::Args;
 use std::path::PathBuf;
+
+/// The study and its folder.
+#[derive(Args)]
+pub struct PrepareArgs {
+    #[command(flatten)]
+    pub select: SelectArgs,
+    /// Folder for records and report [default: runs/STUDY]
+    #[arg(long, short, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+}
 
 /// Makes the folder, or brings the study in it up to date.
 pub fn run(args: &PrepareArgs) -> Result<()> {

@@ -57,47 +57,95 @@ impl fmt::Display for Shard {
 pub fn of_study(folder: &Folder, shards: usize) -> Vec<Vec<Run>> {
     let study = &folder.study;
     let runs = analysis::wanted(study, &spec::points(study), []);
-    of_runs(runs, shards, runner::products)
+    of_runs(runs, Count::Exactly(shards), 1, runner::products)
 }
 
-/// Runs of one study in `shards` shares, each in the order given; some may be empty.
-pub fn of_runs(runs: Vec<Run>, shards: usize, cost: impl Fn(&Run) -> f64) -> Vec<Vec<Run>> {
+/// How many shares there are.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Count {
+    /// So many.
+    Exactly(usize),
+    /// As many as make each cost about so much, but no more than this.
+    Costing {
+        /// Of one share.
+        share: f64,
+        /// How many at most.
+        most: usize,
+    },
+}
+
+/// Runs of one study in shares, each in the order given; some may be empty.
+///
+/// `together` runs cost no more time than one, for so many are trained at once: of a
+/// cohort that is cut, that many stay together.
+pub fn of_runs(
+    runs: Vec<Run>,
+    count: Count,
+    together: usize,
+    cost: impl Fn(&Run) -> f64,
+) -> Vec<Vec<Run>> {
     let items: Vec<((Width, BatchSize, u64), f64)> = runs
         .iter()
         .map(|run| ((run.width, run.batch_size, run.steps), cost(run)))
         .collect();
     let mut runs: Vec<Option<Run>> = runs.into_iter().map(Some).collect();
     let mut take = |share: Vec<usize>| share.into_iter().filter_map(|at| runs[at].take()).collect();
-    partition(&items, shards)
+    partition(&items, count, together)
         .into_iter()
         .map(&mut take)
         .collect()
 }
 
-/// The places of items, each with its cohort and cost, in `shards` shares.
-fn partition<K: Eq + Hash>(items: &[(K, f64)], shards: usize) -> Vec<Vec<usize>> {
+/// Places of items that stay together, with what they cost.
+#[derive(Debug, Clone, Default)]
+struct Part {
+    cost: f64,
+    places: Vec<usize>,
+}
+
+/// The places of items, each with its cohort and cost, in shares.
+fn partition<K: Eq + Hash>(items: &[(K, f64)], count: Count, together: usize) -> Vec<Vec<usize>> {
     // Work that costs nothing still has to be dealt out evenly.
     let cost = |at: &usize| items[*at].1.max(1e-9);
-    let total: f64 = (0..items.len()).map(|at| cost(&at)).sum();
-    let share = total / shards as f64;
-    let mut parts: Vec<(f64, Vec<usize>)> = cohorts(items)
+    let share = match count {
+        Count::Exactly(shards) => (0..items.len()).map(|at| cost(&at)).sum::<f64>() / shards as f64,
+        Count::Costing { share, .. } => share.max(1e-9),
+    };
+    let parts: Vec<Part> = cohorts(items)
         .into_iter()
-        .flat_map(|cohort| cut(cohort, &cost, share))
+        .flat_map(|cohort| cut(&cohort, &cost, share, together))
         .collect();
-    parts.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let mut dealt: Vec<(f64, Vec<usize>)> = vec![(0.0, Vec::new()); shards];
-    for (cost, part) in parts {
-        let poorest = dealt.iter_mut().min_by(|a, b| a.0.total_cmp(&b.0));
-        if let Some((sum, share)) = poorest {
-            *sum += cost;
-            share.extend(part);
+    let shards = match count {
+        Count::Exactly(shards) => shards,
+        Count::Costing { most, .. } => shares_needed(&parts, share).clamp(1, most),
+    };
+    deal(parts, shards)
+}
+
+/// A part beyond a share needs one for itself; the others fill theirs.
+fn shares_needed(parts: &[Part], share: f64) -> usize {
+    let (large, small): (Vec<&Part>, Vec<&Part>) =
+        parts.iter().partition(|part| part.cost >= share);
+    let rest: f64 = small.iter().map(|part| part.cost).sum();
+    large.len() + (rest / share - 1e-9).ceil() as usize
+}
+
+/// The dearest part first, each to whom has the least.
+fn deal(mut parts: Vec<Part>, shards: usize) -> Vec<Vec<usize>> {
+    parts.sort_by(|a, b| b.cost.total_cmp(&a.cost));
+    let mut shares = vec![Part::default(); shards];
+    for part in parts {
+        let poorest = shares.iter_mut().min_by(|a, b| a.cost.total_cmp(&b.cost));
+        if let Some(share) = poorest {
+            share.cost += part.cost;
+            share.places.extend(part.places);
         }
     }
-    let in_order = |(_, mut share): (f64, Vec<usize>)| {
-        share.sort_unstable();
-        share
+    let in_order = |mut share: Part| {
+        share.places.sort_unstable();
+        share.places
     };
-    dealt.into_iter().map(in_order).collect()
+    shares.into_iter().map(in_order).collect()
 }
 
 /// The places of each cohort, by first appearance.
@@ -115,13 +163,16 @@ fn cohorts<K: Eq + Hash>(items: &[(K, f64)]) -> Vec<Vec<usize>> {
 }
 
 /// A cohort whole, or in as few equal parts as keep each within a share.
-fn cut(cohort: Vec<usize>, cost: &impl Fn(&usize) -> f64, share: f64) -> Vec<(f64, Vec<usize>)> {
+fn cut(cohort: &[usize], cost: &impl Fn(&usize) -> f64, share: f64, together: usize) -> Vec<Part> {
     let whole: f64 = cohort.iter().map(cost).sum();
     // Rounding must not cut a cohort that is exactly one share.
     let parts = ((whole / share - 1e-9).ceil() as usize).clamp(1, cohort.len());
-    let size = cohort.len().div_ceil(parts);
-    let priced = |part: &[usize]| (part.iter().map(cost).sum(), part.to_vec());
-    cohort.chunks(size).map(priced).collect()
+    let size = cohort.len().div_ceil(parts).max(together);
+    let part = |places: &[usize]| Part {
+        cost: places.iter().map(cost).sum(),
+        places: places.to_vec(),
+    };
+    cohort.chunks(size).map(part).collect()
 }
 
 #[cfg(test)]
@@ -140,8 +191,14 @@ mod tests {
             ('c', 2.0),
             ('d', 1.0),
         ];
-        assert_eq!(partition(&items, 2), [vec![0, 2, 5], vec![1, 3, 4]]);
-        assert_eq!(partition(&items, 1), [vec![0, 1, 2, 3, 4, 5]]);
+        assert_eq!(
+            partition(&items, Count::Exactly(2), 1),
+            [vec![0, 2, 5], vec![1, 3, 4]]
+        );
+        assert_eq!(
+            partition(&items, Count::Exactly(1), 1),
+            [vec![0, 1, 2, 3, 4, 5]]
+        );
     }
 
     #[test]
@@ -156,16 +213,44 @@ mod tests {
             ('a', 1.0),
             ('b', 2.0),
         ];
-        assert_eq!(partition(&items, 2), [vec![0, 1, 2, 6], vec![3, 4, 5]]);
+        assert_eq!(
+            partition(&items, Count::Exactly(2), 1),
+            [vec![0, 1, 2, 6], vec![3, 4, 5]]
+        );
     }
 
     #[test]
     fn more_shares_than_runs_leave_some_empty() {
         let items = [('a', 1.0), ('b', 1.0)];
-        let sizes: Vec<usize> = partition(&items, 4).iter().map(Vec::len).collect();
+        let sizes: Vec<usize> = partition(&items, Count::Exactly(4), 1)
+            .iter()
+            .map(Vec::len)
+            .collect();
         assert_eq!(sizes, [1, 1, 0, 0]);
-        assert_eq!(partition(&[('a', 0.0), ('a', 0.0)], 2), [vec![0], vec![1]]);
-        assert_eq!(partition::<char>(&[], 2), [vec![], Vec::<usize>::new()]);
+        assert_eq!(
+            partition(&[('a', 0.0), ('a', 0.0)], Count::Exactly(2), 1),
+            [vec![0], vec![1]]
+        );
+        assert_eq!(
+            partition::<char>(&[], Count::Exactly(2), 1),
+            [vec![], Vec::<usize>::new()]
+        );
+    }
+
+    #[test]
+    fn runs_trained_at_once_stay_together_and_long_ones_have_a_share_of_their_own() {
+        // a: four runs of 100, b: ten of 1. Two at once, shares of 4: a goes by twos, each
+        // far beyond a share; b fills ⌈10/4⌉ = 3, with 4, 4 and 2.
+        let items: Vec<(char, f64)> = [vec![('a', 100.0); 4], vec![('b', 1.0); 10]].concat();
+        let costing = |most| Count::Costing { share: 4.0, most };
+        let shares = partition(&items, costing(1000), 2);
+        let sizes: Vec<usize> = shares.iter().map(Vec::len).collect();
+        assert_eq!(sizes, [2, 2, 4, 4, 2]);
+        assert_eq!(&shares[..2], [vec![0, 1], vec![2, 3]]);
+        // With fewer shares all is dealt out all the same.
+        let shares = partition(&items, costing(3), 2);
+        assert_eq!(shares.concat().len(), items.len());
+        assert_eq!(shares.len(), 3);
     }
 
     #[test]
@@ -187,8 +272,8 @@ mod tests {
             items in prop::collection::vec((0_u8..12, 0.1_f64..50.0), 1..120),
             shards in 1_usize..20,
         ) {
-            let shares = partition(&items, shards);
-            prop_assert_eq!(&shares, &partition(&items, shards));
+            let shares = partition(&items, Count::Exactly(shards), 1);
+            prop_assert_eq!(&shares, &partition(&items, Count::Exactly(shards), 1));
             prop_assert_eq!(shares.len(), shards);
             let mut all: Vec<usize> = shares.concat();
             all.sort_unstable();
@@ -219,7 +304,7 @@ mod tests {
             let total: f64 = items.iter().map(|(_, cost)| cost).sum();
             let longest = items.iter().map(|(_, cost)| *cost).fold(0.0, f64::max);
             let fair = total / shards as f64;
-            for share in partition(&items, shards) {
+            for share in partition(&items, Count::Exactly(shards), 1) {
                 let sum: f64 = share.iter().map(|at| items[*at].1).sum();
                 // Equal parts of n runs in k parts have up to one run more than n / k.
                 prop_assert!(sum <= 2.0 * fair + longest + 1e-6, "{sum} of {fair}");

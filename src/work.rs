@@ -6,7 +6,8 @@
 //! recorded, whoever trained it. Without, it takes whatever nobody else has claimed,
 //! and goes on with what the study asks for then, until nothing is left.
 
-use crate::cli::WorkArgs;
+use crate::cli::positive;
+use crate::device::DeviceArgs;
 use crate::failure::{Interrupted, Mistake};
 use crate::folder::Folder;
 use crate::runner::{self, Display, Finish, Means, human_duration};
@@ -15,12 +16,47 @@ use crate::signals::Told;
 use crate::slurm::{Submission, requeue};
 use crate::studies;
 use anyhow::Result;
+use clap::Args;
 use spec::Run;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// An attempt that was stopped sooner has nothing to show. Were it to ask for another
 /// one, a time limit below the warning time would make it come again for ever.
 const WORTH_ANOTHER: Duration = Duration::from_secs(5);
+
+/// Shown after the flags.
+pub const EXAMPLES: &str = "\
+Examples:
+  noisescale work runs/quickstart                 # takes what nobody else has claimed
+  noisescale work runs/quickstart --shard 3/8     # its share and nothing else
+
+`noisescale prepare STUDY --out DIR` makes the folder. Exit code 0 means that every run asked for is
+recorded. docs/CLUSTER.md has recipes for many machines.";
+
+/// Which runs of which folder, and on what.
+#[derive(Args)]
+pub struct WorkArgs {
+    /// Folder of a study
+    pub dir: PathBuf,
+    /// Train this share of the runs, the first being 1/N
+    #[arg(long, value_name = "I/N")]
+    pub shard: Option<Shard>,
+    /// Shares as this submission to Slurm made them
+    #[arg(long, value_name = "NAME", requires = "shard")]
+    pub submission: Option<String>,
+    #[command(flatten)]
+    pub device: DeviceArgs,
+    /// Save a run that is under way after so many seconds, in case it is killed
+    #[arg(long, value_name = "SECONDS", value_parser = positive, default_value_t = 60.0)]
+    pub checkpoint_every: f64,
+    /// Wait so long for runs of the shard that another process has claimed, then train them too
+    #[arg(long, value_name = "SECONDS", value_parser = positive, default_value_t = 120.0)]
+    pub patience: f64,
+    /// Show no progress
+    #[arg(long, short)]
+    pub quiet: bool,
+}
 
 /// Trains, and says what came of it.
 pub fn run(args: &WorkArgs) -> Result<()> {

@@ -3,7 +3,7 @@
 use super::parameters::{Parameters, TimeLimit};
 use super::submission::Task;
 use crate::failure::Mistake;
-use crate::shard;
+use crate::shard::{self, Count};
 use spec::Run;
 
 /// A task should end within this part of its time limit: estimates are rough.
@@ -19,7 +19,8 @@ const WARNING_PART: u64 = 4;
 /// Shares out runs between tasks.
 ///
 /// `max_array_size` bounds the index of a task from above: with tasks counted from 1
-/// there are at most that many less one. If they do not suffice tasks are longer.
+/// there are at most that many less one. If they do not suffice tasks are longer. A task
+/// has at least as many runs of a cohort as it trains at once, so that no core idles.
 pub fn pack(
     runs: Vec<Run>,
     parameters: &Parameters,
@@ -28,7 +29,6 @@ pub fn pack(
 ) -> Result<Vec<Task>, Mistake> {
     let most = max_array_size.saturating_sub(1).max(1);
     let lanes = f64::from(parameters.lanes());
-    let total = runs.iter().map(&seconds).sum::<f64>() / lanes;
     let count = match parameters.array {
         Some(count) if count > most => {
             return Err(Mistake(format!(
@@ -36,13 +36,14 @@ pub fn pack(
                  (MaxArraySize {max_array_size}): give at most {most}"
             )));
         }
-        Some(count) => count,
-        None => (total / task_seconds(parameters))
-            .ceil()
-            .clamp(1.0, f64::from(most)) as u32,
+        Some(count) => Count::Exactly(count as usize),
+        None => Count::Costing {
+            share: task_seconds(parameters) * lanes,
+            most: most as usize,
+        },
     };
-    let count = (count as usize).clamp(1, runs.len().max(1));
-    let shares = shard::of_runs(runs, count, &seconds);
+    let together = parameters.lanes() as usize;
+    let shares = shard::of_runs(runs, count, together, &seconds);
     let task = |runs: Vec<Run>| {
         let each = runs.iter().map(&seconds);
         let longest = each.clone().fold(0.0, f64::max);
@@ -140,7 +141,8 @@ mod tests {
             array: Some(1_000_000),
             ..usual()
         };
-        assert_eq!(counted(&many, 10_000_000, 1.0), runs().len());
+        // Two at once, on two cores.
+        assert_eq!(counted(&many, 10_000_000, 1.0), runs().len() / 2);
     }
 
     #[test]
