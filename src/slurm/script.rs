@@ -111,7 +111,6 @@ pub fn job_name(submission: &Submission) -> String {
 fn shared_args(dir: &Path, submission: &Submission) -> Result<Vec<String>, Mistake> {
     let parameters = &submission.parameters;
     let mut args = vec![
-        format!("--job-name={}", job_name(submission)),
         format!("--chdir={}", text(dir)?),
         "--nodes=1".into(),
         "--ntasks=1".into(),
@@ -140,6 +139,7 @@ fn batch(
     let logs = submission.folder(dir).join("logs");
     let logs = text(&logs)?.replace('%', "%%");
     args.push(format!("--output={logs}/{log}.out"));
+    args.push(format!("--job-name={}", job_name(submission)));
     args.push("--open-mode=append".into());
     args.push("--parsable".into());
     let path = submission.folder(dir).join(file);

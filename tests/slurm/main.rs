@@ -293,7 +293,7 @@ fn a_dry_run_submits_and_writes_nothing() {
     let cluster = Cluster::new();
     let text = cluster.succeed(&[&SUBMIT[..], &["--dry-run"]].concat());
     assert!(
-        text.contains("#!/bin/sh") && text.contains("sbatch --job-name="),
+        text.contains("#!/bin/sh") && text.contains("\nsbatch '--chdir="),
         "{text}"
     );
     assert!(text.contains("--dependency=afterany:ARRAY"), "{text}");
