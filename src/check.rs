@@ -1,7 +1,7 @@
 //! `noisescale check` and `list`: what a study would do, and what it would cost here.
 
 use crate::cli::{CheckArgs, ListArgs};
-use crate::runner::{Machine, human_duration};
+use crate::runner::{Machine, human_duration, middle_runs};
 use crate::{studies, train};
 use anyhow::Result;
 use engine::train::Compiled;
@@ -147,16 +147,9 @@ fn describe(study: &Study, runs: &[Run], machines: &BTreeMap<Width, Machine>) ->
 
 /// How fast each width trains here, at the batch size in the middle of its runs.
 fn machines(runs: &[Run]) -> Result<BTreeMap<Width, Machine>> {
-    let mut by_width: BTreeMap<Width, Vec<&Run>> = BTreeMap::new();
-    for run in runs {
-        by_width.entry(run.width).or_default().push(run);
-    }
-    by_width
+    middle_runs(runs)
         .into_iter()
-        .map(|(width, mut runs)| {
-            runs.sort_by_key(|run| run.batch_size);
-            Ok((width, Machine::measure(runs[runs.len() / 2])?))
-        })
+        .map(|(width, run)| Ok((width, Machine::measure(run)?)))
         .collect()
 }
 

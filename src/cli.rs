@@ -7,6 +7,9 @@
 
 use crate::data_cli::DataCommand;
 use crate::device::{Choice, DeviceArgs, Precision};
+use crate::prepare::PrepareArgs;
+use crate::slurm::SlurmCommand;
+use crate::work::WorkArgs;
 use clap::{Args, Parser, Subcommand};
 use engine::kernels::Isa;
 use spec::{BatchSize, LearningRate, Override, Width};
@@ -50,6 +53,14 @@ pub enum Command {
     /// Measure the speed of training steps against this machine's limit
     #[command(after_help = BENCH_EXAMPLES)]
     Bench(BenchArgs),
+    /// Make a study's folder for `work` to fill
+    Prepare(PrepareArgs),
+    /// Train what is missing from a study's folder, or one share of it
+    #[command(after_help = crate::work::EXAMPLES)]
+    Work(WorkArgs),
+    /// Run a study on a Slurm cluster
+    #[command(subcommand)]
+    Slurm(SlurmCommand),
     /// See, download or import data sets
     #[command(subcommand)]
     Data(DataCommand),
@@ -343,7 +354,7 @@ fn instructions(text: &str) -> Result<Isa, String> {
     })
 }
 
-fn positive(text: &str) -> Result<f64, String> {
+pub fn positive(text: &str) -> Result<f64, String> {
     let value: f64 = number(text, "a number")?;
     match value.is_finite() && value > 0.0 {
         true => Ok(value),

@@ -48,7 +48,10 @@ impl fmt::Display for Choice {
 }
 
 /// How exactly GPUs take products.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, serde::Serialize, serde::Deserialize,
+)]
+#[serde(rename_all = "kebab-case")]
 pub enum Precision {
     /// As exact as float32 arithmetic.
     Fp32,

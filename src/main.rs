@@ -9,13 +9,18 @@ mod data_cli;
 mod device;
 mod failure;
 mod folder;
+mod prepare;
 mod report;
 mod run;
 mod runner;
+mod shard;
+mod signals;
+mod slurm;
 mod status;
 mod studies;
 mod trace;
 mod train;
+mod work;
 
 use clap::Parser;
 use std::process::ExitCode;
@@ -32,6 +37,9 @@ fn main() -> ExitCode {
         cli::Command::Train(args) => train::run(&args),
         cli::Command::Trace(args) => trace::run(&args),
         cli::Command::Bench(args) => bench::run(&args),
+        cli::Command::Prepare(args) => prepare::run(&args),
+        cli::Command::Work(args) => work::run(&args),
+        cli::Command::Slurm(command) => slurm::run(&command),
         cli::Command::Data(command) => data_cli::run(&command),
     };
     match result {

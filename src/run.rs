@@ -3,12 +3,10 @@
 use crate::cli::RunStudyArgs;
 use crate::failure::Interrupted;
 use crate::folder::Folder;
-use crate::runner::{self, Display, Finish, human_duration};
-use crate::{report, studies};
-use anyhow::{Context, Result};
+use crate::runner::{self, Display, Finish, Means, human_duration};
+use crate::{report, signals, studies};
+use anyhow::Result;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Runs the study and writes its report.
@@ -21,7 +19,7 @@ pub fn run(args: &RunStudyArgs) -> Result<()> {
         .unwrap_or_else(|| PathBuf::from("runs").join(&source.study.name));
     let data = studies::data(&source.study)?;
     let mut folder = Folder::create(&dir, source.study, &source.text, &overrides)?;
-    let stop = stop_on_signal()?;
+    let stop = signals::stop_on_signal()?;
     let display = Display::new(args.quiet);
     let trainer = args.device.open()?;
     let start = Instant::now();
@@ -34,8 +32,14 @@ pub fn run(args: &RunStudyArgs) -> Result<()> {
             dir.display()
         );
     }
-    let save_every = Duration::from_secs_f64(args.checkpoint_every);
-    let finish = runner::execute(&mut folder, &data, &trainer, save_every, &stop, &display);
+    let means = Means {
+        data: &data,
+        trainer: &trainer,
+        save_every: Duration::from_secs_f64(args.checkpoint_every),
+        stop: &stop,
+        display: &display,
+    };
+    let finish = runner::execute(&mut folder, &means);
     display.clear();
     let finish = finish?;
     folder.ledger.refresh()?;
@@ -60,17 +64,4 @@ pub fn run(args: &RunStudyArgs) -> Result<()> {
         );
     }
     report::write(&[folder], &dir, args.json)
-}
-
-/// A flag that Ctrl-C and SIGTERM raise; a second one ends the program at once.
-fn stop_on_signal() -> Result<Arc<AtomicBool>> {
-    let stop = Arc::new(AtomicBool::new(false));
-    let raised = Arc::clone(&stop);
-    ctrlc::set_handler(move || {
-        if raised.swap(true, Ordering::Relaxed) {
-            std::process::exit(130);
-        }
-    })
-    .context("cannot listen for Ctrl-C")?;
-    Ok(stop)
 }

@@ -4,7 +4,9 @@ use anyhow::Result;
 use engine::data::{Dataset, Examples, Normalization, Values};
 use engine::kernels::Isa;
 use engine::train::{Compiled, Training};
-use spec::Run;
+use spec::{Record, Run, Study, Width};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Multiply–adds of one training step.
@@ -13,8 +15,13 @@ pub fn step_products(run: &Run) -> f64 {
     products as f64 * f64::from(run.batch_size.get())
 }
 
+/// Multiply–adds of a whole run, evaluations included.
+pub fn products(run: &Run) -> f64 {
+    step_products(run) * run.steps as f64 + evaluation_products(run)
+}
+
 /// Multiply–adds of all evaluations of a run.
-pub fn evaluation_products(run: &Run) -> f64 {
+fn evaluation_products(run: &Run) -> f64 {
     let forward = run
         .network()
         .map_or(0, |network| network.forward_products());
@@ -56,8 +63,135 @@ impl Machine {
     /// Seconds that a run of a like network takes on one core, evaluations included.
     pub fn seconds(&self, run: &Run) -> f64 {
         let rate = self.seconds_per_step / self.step_products.max(1.0);
-        rate * (step_products(run) * run.steps as f64 + evaluation_products(run))
+        rate * products(run)
     }
+}
+
+/// What a task trains on, as far as its speed goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DeviceKind {
+    /// One core of a processor.
+    Core,
+    /// A GPU.
+    Gpu,
+}
+
+impl DeviceKind {
+    /// Whether a record comes from such a device.
+    fn trained(self, record: &Record) -> bool {
+        record.device.starts_with(match self {
+            Self::Core => "cpu",
+            Self::Gpu => "cuda",
+        })
+    }
+}
+
+/// Where an estimate comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    /// The study's own records.
+    Records,
+    /// A few steps on this machine.
+    ThisMachine,
+    /// A few steps on this machine, and that a GPU is [`ASSUMED_SPEEDUP`] times as fast.
+    Assumed,
+}
+
+/// How many times as fast as a core a GPU is taken to be until it has recorded something.
+pub const ASSUMED_SPEEDUP: f64 = 50.0;
+
+/// Seconds per multiply–add by width, for sharing out work between machines.
+#[derive(Debug, Clone)]
+pub struct Rates {
+    by_width: BTreeMap<Width, f64>,
+    /// Where they come from.
+    pub source: Source,
+}
+
+impl Rates {
+    /// From the records of such a device; where there are none, from a measurement here.
+    pub fn of<'a>(
+        study: &Study,
+        runs: &[Run],
+        records: impl IntoIterator<Item = &'a Record>,
+        kind: DeviceKind,
+    ) -> Result<Self> {
+        let mut seen: BTreeMap<Width, Vec<f64>> = BTreeMap::new();
+        for record in records.into_iter().filter(|record| kind.trained(record)) {
+            let seconds = record.seconds / products(&planned(study, record)).max(1.0);
+            seen.entry(record.width).or_default().push(seconds);
+        }
+        let mut rates = Self {
+            by_width: seen.into_iter().map(|(w, all)| (w, median(all))).collect(),
+            source: Source::Records,
+        };
+        rates.measure_others(runs, kind)?;
+        Ok(rates)
+    }
+
+    /// Widths without a record go by the nearest one that has some; if none has, by
+    /// this machine.
+    fn measure_others(&mut self, runs: &[Run], kind: DeviceKind) -> Result<()> {
+        if self.by_width.is_empty() {
+            let faster = match kind {
+                DeviceKind::Core => 1.0,
+                DeviceKind::Gpu => ASSUMED_SPEEDUP,
+            };
+            for (width, run) in middle_runs(runs) {
+                let machine = Machine::measure(run)?;
+                let rate = machine.seconds_per_step / machine.step_products.max(1.0);
+                self.by_width.insert(width, rate / faster);
+            }
+            self.source = match kind {
+                DeviceKind::Core => Source::ThisMachine,
+                DeviceKind::Gpu => Source::Assumed,
+            };
+        }
+        Ok(())
+    }
+
+    /// Seconds that a run takes on the device.
+    pub fn seconds(&self, run: &Run) -> f64 {
+        let distance = |width: &Width| width.get().abs_diff(run.width.get());
+        let nearest = self
+            .by_width
+            .iter()
+            .min_by_key(|(width, _)| distance(width));
+        nearest.map_or(0.0, |(_, rate)| rate * products(run))
+    }
+}
+
+/// For each width the run in the middle of its batch sizes.
+pub fn middle_runs(runs: &[Run]) -> BTreeMap<Width, &Run> {
+    let mut by_width: BTreeMap<Width, Vec<&Run>> = BTreeMap::new();
+    for run in runs {
+        by_width.entry(run.width).or_default().push(run);
+    }
+    by_width
+        .into_iter()
+        .map(|(width, mut runs)| {
+            runs.sort_by_key(|run| run.batch_size);
+            (width, runs[runs.len() / 2])
+        })
+        .collect()
+}
+
+/// The run of a record, as long as it trained.
+fn planned(study: &Study, record: &Record) -> Run {
+    Run {
+        setting: Arc::clone(&study.setting),
+        width: record.width,
+        batch_size: record.batch_size,
+        learning_rate: record.learning_rate,
+        seed: record.seed,
+        steps: record.steps_trained(),
+    }
+}
+
+/// Not the mean: a machine that was busy with something else must not count.
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(0.0)
 }
 
 /// Examples of the right shape for a run, so many of each kind.
@@ -82,5 +216,66 @@ pub fn made_up(run: &Run, [train, validation, test]: [usize; 3]) -> Dataset {
         train: examples(train),
         validation: examples(validation),
         test: examples(test),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use spec::Outcome;
+
+    fn record(run: &Run, seconds: f64, device: &str) -> Record {
+        Record {
+            run: run.id(),
+            width: run.width,
+            batch_size: run.batch_size,
+            learning_rate: run.learning_rate,
+            seed: run.seed,
+            steps: run.steps,
+            outcome: Outcome::Trained { test_accuracy: 0.9 },
+            curve: Vec::new(),
+            seconds,
+            device: device.into(),
+        }
+    }
+
+    #[test]
+    fn records_of_the_same_kind_of_device_tell_what_runs_cost() {
+        let study = crate::studies::open("quickstart", &[]).unwrap().study;
+        let runs = spec::plan(&study);
+        let of = |width: u32| runs.iter().find(|run| run.width.get() == width).unwrap();
+        let (narrow, wide) = (of(16), of(96));
+        // The median of 1, 2 and 100 seconds; the GPU's second is no core's.
+        let records = [
+            record(narrow, 1.0, "cpu avx2"),
+            record(narrow, 2.0, "cpu avx2"),
+            record(narrow, 100.0, "cpu avx2"),
+            record(wide, 10.0, "cpu avx2"),
+            record(narrow, 0.1, "cuda NVIDIA H200 tf32"),
+        ];
+        let rates = Rates::of(&study, &runs, &records, DeviceKind::Core).unwrap();
+        assert_eq!(rates.source, Source::Records);
+        assert!((rates.seconds(narrow) - 2.0).abs() < 1e-9);
+        assert!((rates.seconds(wide) - 10.0).abs() < 1e-9);
+        // 24 is nearer to 16 than to 96.
+        let between = of(24);
+        let expected = 2.0 * products(between) / products(narrow);
+        assert!((rates.seconds(between) - expected).abs() < 1e-9);
+        let gpu = Rates::of(&study, &runs, &records, DeviceKind::Gpu).unwrap();
+        assert!((gpu.seconds(narrow) - 0.1).abs() < 1e-9);
+    }
+
+    #[test]
+    fn without_records_this_machine_is_measured() {
+        let study = crate::studies::open("quickstart", &[]).unwrap().study;
+        let runs = spec::plan(&study);
+        for (kind, source) in [
+            (DeviceKind::Core, Source::ThisMachine),
+            (DeviceKind::Gpu, Source::Assumed),
+        ] {
+            let rates = Rates::of(&study, &runs, [], kind).unwrap();
+            assert_eq!(rates.source, source);
+            assert!(runs.iter().all(|run| rates.seconds(run) > 0.0));
+        }
     }
 }

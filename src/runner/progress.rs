@@ -1,6 +1,6 @@
 //! What a person sees while a study runs: a bar on a terminal, a line a minute elsewhere.
 
-use super::cost::{evaluation_products, step_products};
+use super::cost::products;
 use engine::train::Progress;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use spec::{Record, Run, RunId, Width};
@@ -136,10 +136,6 @@ impl Display {
 /// A time that no line is due after.
 fn far_future() -> Instant {
     Instant::now() + Duration::from_secs(100 * 365 * 86_400)
-}
-
-fn products(run: &Run) -> f64 {
-    step_products(run) * run.steps as f64 + evaluation_products(run)
 }
 
 impl State {

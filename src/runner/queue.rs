@@ -1,5 +1,6 @@
 //! The supply of runs to the trainer, and the way of their records into the ledger.
 
+use super::Means;
 use super::cost::step_products;
 use super::progress::Display;
 use anyhow::Result;
@@ -32,9 +33,20 @@ pub enum Ended {
     Waiting,
 }
 
+/// What to do about runs that another process has claimed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Courtesy {
+    /// Leave them to it.
+    LeaveClaimed,
+    /// Train them all the same: one record will count.
+    TakeClaimed,
+}
+
 /// The runs to train, shared by the trainer's threads.
 pub struct Queue<'a> {
     state: Mutex<State>,
+    writer: &'a Mutex<Writer>,
+    courtesy: Courtesy,
     /// A run is saved when so much work would be lost.
     save_every: Duration,
     checkpoints: Mutex<Checkpoints>,
@@ -48,38 +60,37 @@ struct State {
     waiting: VecDeque<Run>,
     claimed: VecDeque<Run>,
     left_to_others: usize,
-    writer: Writer,
     claims: Claims,
     failure: Option<LedgerError>,
     warned: bool,
 }
 
 impl<'a> Queue<'a> {
-    /// A queue of these runs, whose records go into the ledger.
+    /// A queue of these runs, whose records go to the writer.
     pub fn new(
         ledger: &Ledger,
         runs: Vec<Run>,
-        device: String,
-        save_every: Duration,
-        stop: &'a AtomicBool,
-        display: &'a Display,
-    ) -> Result<Self> {
-        Ok(Self {
-            save_every,
+        writer: &'a Mutex<Writer>,
+        courtesy: Courtesy,
+        means: &Means<'a>,
+    ) -> Self {
+        Self {
             state: Mutex::new(State {
                 waiting: runs.into(),
                 claimed: VecDeque::new(),
                 left_to_others: 0,
-                writer: ledger.writer()?,
                 claims: ledger.claims(),
                 failure: None,
                 warned: false,
             }),
+            writer,
+            courtesy,
+            save_every: means.save_every,
             checkpoints: Mutex::new(ledger.checkpoints()),
-            device,
-            stop,
-            display,
-        })
+            device: means.trainer.name(),
+            stop: means.stop,
+            display: means.display,
+        }
     }
 
     /// What became of the queue, after the trainer has ended.
@@ -123,7 +134,7 @@ impl<'a> Queue<'a> {
 impl State {
     /// Claims the next parcel. Claims are hints: without them work may be done
     /// twice but never wrongly, so an error in them is told and no more.
-    fn claim_parcel(&mut self, display: &Display) {
+    fn claim_parcel(&mut self, courtesy: Courtesy, display: &Display) {
         let mut products = 0.0;
         let mut parcel = Vec::new();
         while parcel.len() < PARCEL_RUNS && products < PARCEL_PRODUCTS {
@@ -133,14 +144,15 @@ impl State {
             products += step_products(&run) * run.steps as f64;
             parcel.push(run);
         }
-        let ours = self.claim(parcel, display);
+        let ours = self.claim(parcel, courtesy, display);
         self.claimed.extend(ours);
     }
 
-    /// Claims these runs; those that nobody else has.
-    fn claim(&mut self, mut parcel: Vec<Run>, display: &Display) -> Vec<Run> {
+    /// Claims these runs; those that nobody else has, or all by the lack of courtesy.
+    fn claim(&mut self, mut parcel: Vec<Run>, courtesy: Courtesy, display: &Display) -> Vec<Run> {
         let ids: Vec<RunId> = parcel.iter().map(Run::id).collect();
         match self.claims.claim(&ids, SystemTime::now()) {
+            Ok(_) if courtesy == Courtesy::TakeClaimed => {}
             Ok(ours) => {
                 let before = parcel.len();
                 parcel.retain(|run| ours.contains(&run.id()));
@@ -181,7 +193,7 @@ impl Supply for Queue<'_> {
             if state.waiting.is_empty() {
                 return None;
             }
-            state.claim_parcel(self.display);
+            state.claim_parcel(self.courtesy, self.display);
         }
     }
 
@@ -189,7 +201,7 @@ impl Supply for Queue<'_> {
         let mut state = self.state();
         let mut alike = take_matching(&mut state.claimed, run, most);
         let more = take_matching(&mut state.waiting, run, most - alike.len());
-        alike.extend(state.claim(more, self.display));
+        alike.extend(state.claim(more, self.courtesy, self.display));
         alike
     }
 
@@ -245,12 +257,12 @@ impl Supply for Queue<'_> {
     }
 
     fn ended(&self, run: &Run, record: Record) {
-        let mut state = self.state();
-        if let Err(error) = state.writer.append(&record) {
-            state.failure = Some(error);
+        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Err(error) = writer.append(&record) {
+            self.state().failure = Some(error);
             return;
         }
-        drop(state);
+        drop(writer);
         self.display.ended(run, &record);
         if self.worth_saving(Duration::from_secs_f64(record.seconds))
             && let Err(error) = self.checkpoints().delete(&run.id().to_string())

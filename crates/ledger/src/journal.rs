@@ -90,18 +90,23 @@ impl Ledger {
 
     /// Reads a ledger that is there. Writes nothing.
     pub fn open(dir: &Path) -> Result<Self, LedgerError> {
-        let mut ledger = Self {
-            dir: dir.into(),
-            files: BTreeMap::new(),
-            merged: Merged::default(),
-        };
-        let folder = ledger.folder();
+        let folder = dir.join("records");
         let found = folder
             .try_exists()
             .map_err(LedgerError::io(&folder, Action::ListFolder))?;
         if !found {
             return Err(LedgerError::NotALedger { dir: dir.into() });
         }
+        Self::peek(dir)
+    }
+
+    /// Reads a ledger that may not be there yet, and is then empty. Writes nothing.
+    pub fn peek(dir: &Path) -> Result<Self, LedgerError> {
+        let mut ledger = Self {
+            dir: dir.into(),
+            files: BTreeMap::new(),
+            merged: Merged::default(),
+        };
         ledger.refresh()?;
         Ok(ledger)
     }

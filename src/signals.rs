@@ -1,0 +1,80 @@
+//! Signals as flags that work looks at: a stop between two steps loses nothing.
+//!
+//! | signal | from | `run` | `work` |
+//! |---|---|---|---|
+//! | SIGINT | Ctrl-C | save and stop; the second ends at once | the same |
+//! | SIGTERM, SIGHUP | `kill`, `scancel`, preemption, a closed terminal | as SIGINT | save and stop |
+//! | SIGUSR1 | Slurm, some time before the limit or at preemption | – | save, stop, and ask to be run again |
+//!
+//! `work` does not end at a second SIGTERM: Slurm sends several before it kills,
+//! and the first may find a checkpoint half written.
+
+use anyhow::{Context, Result};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// What a shell gives for a program that an interrupt ended.
+const INTERRUPTED: i32 = 130;
+
+/// The signals that ask for an end.
+const END: &[i32] = &[
+    SIGINT,
+    SIGTERM,
+    #[cfg(unix)]
+    signal_hook::consts::SIGHUP,
+];
+
+/// A flag that a request to end raises; a second one ends the program at once.
+pub fn stop_on_signal() -> Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in END {
+        end_at_second(*signal, &stop).context("cannot listen for Ctrl-C")?;
+    }
+    Ok(stop)
+}
+
+/// What a worker was told.
+pub struct Told {
+    /// It is to save its work and stop.
+    pub stop: Arc<AtomicBool>,
+    again: Arc<AtomicBool>,
+}
+
+impl Told {
+    /// Listens from now on. Until then SIGUSR1 ends a program, so this comes first.
+    pub fn listen() -> Result<Self> {
+        let told = Self {
+            stop: Arc::new(AtomicBool::new(false)),
+            again: Arc::new(AtomicBool::new(false)),
+        };
+        told.register().context("cannot listen for signals")?;
+        Ok(told)
+    }
+
+    fn register(&self) -> io::Result<()> {
+        end_at_second(SIGINT, &self.stop)?;
+        for signal in END.iter().filter(|signal| **signal != SIGINT) {
+            flag::register(*signal, Arc::clone(&self.stop))?;
+        }
+        #[cfg(unix)]
+        for raised in [&self.again, &self.stop] {
+            flag::register(signal_hook::consts::SIGUSR1, Arc::clone(raised))?;
+        }
+        Ok(())
+    }
+
+    /// Whether the stop is for a while only: what is left is to be run again.
+    pub fn to_come_again(&self) -> bool {
+        self.again.load(Ordering::Relaxed)
+    }
+}
+
+/// The first signal raises the flag, one that finds it raised ends the program.
+fn end_at_second(signal: i32, stop: &Arc<AtomicBool>) -> io::Result<()> {
+    flag::register_conditional_shutdown(signal, INTERRUPTED, Arc::clone(stop))?;
+    flag::register(signal, Arc::clone(stop))?;
+    Ok(())
+}

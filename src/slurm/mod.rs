@@ -1,0 +1,240 @@
+//! `noisescale slurm`: a study over the machines of a Slurm cluster.
+//!
+//! Slurm schedules and the ledger remembers. `submit` shares out the missing runs
+//! between the tasks of a job array, each a plain `noisescale work` on the same
+//! folder, and submits a job after them that looks what came of it. That job sends
+//! again what was lost and sends what the study asks for next; when nothing is
+//! left it writes the report. Whether a run is done is never asked of Slurm: a task
+//! may fail after its last record, or run twice at once on a node that was thought lost.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `cluster.rs` | Slurm's commands |
+//! | `parameters.rs`, `packing.rs` | what is asked for; how many tasks, and their time |
+//! | `submission.rs`, `script.rs` | what a submission leaves on disk |
+//! | `send.rs`, `finish.rs` | sending runs; what the job after an array does |
+//! | `overview.rs`, `status.rs` | what is on its way; saying so |
+
+mod cluster;
+mod finish;
+mod overview;
+mod packing;
+mod parameters;
+mod script;
+mod send;
+mod status;
+mod submission;
+
+pub use cluster::requeue;
+pub use submission::Submission;
+
+use crate::cli::SelectArgs;
+use crate::failure::Mistake;
+use crate::folder::Folder;
+use crate::studies;
+use anyhow::Result;
+use clap::{Args, Subcommand};
+use ledger::Ledger;
+use overview::Overview;
+use parameters::{Parameters, ResourceArgs};
+use script::for_shell;
+use send::{Claim, Mode, Order, Sent};
+use std::path::{Path, PathBuf};
+
+const SUBMIT_EXAMPLES: &str = "\
+Examples:
+  noisescale slurm submit quickstart --out runs/quickstart
+  noisescale slurm submit mnist-1lp --out runs/mnist --gpus-per-task 1 --partition gpu --time 2:00:00
+  noisescale slurm submit my.toml --out runs/my --array 50 --mem 4G -- --account=lab --exclude=node7
+
+docs/CLUSTER.md explains it step by step.";
+
+/// The commands under `noisescale slurm`.
+#[derive(Subcommand)]
+pub enum SlurmCommand {
+    /// Share out a study's missing runs between the tasks of a job array
+    #[command(after_help = SUBMIT_EXAMPLES)]
+    Submit(SubmitArgs),
+    /// Show where a study on a cluster stands, and what to do next
+    Status(FolderArgs),
+    /// Submit again what is missing and not on its way
+    Resubmit(ResubmitArgs),
+    /// Cancel the jobs of a study's folder, and no others
+    Cancel(CancelArgs),
+    /// What the job after an array does: send what is left, or write the report
+    Finish(FinishArgs),
+}
+
+/// A study for the cluster.
+#[derive(Args)]
+pub struct SubmitArgs {
+    #[command(flatten)]
+    select: SelectArgs,
+    /// Folder for records and report, seen by all nodes [default: runs/STUDY]
+    #[arg(long, short, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Say what would be submitted, and submit nothing
+    #[arg(long)]
+    dry_run: bool,
+    #[command(flatten)]
+    resources: ResourceArgs,
+}
+
+/// A folder.
+#[derive(Args)]
+pub struct FolderArgs {
+    /// Folder of a study
+    dir: PathBuf,
+    /// As JSON, for programs
+    #[arg(long)]
+    json: bool,
+}
+
+/// What is missing from a folder.
+#[derive(Args)]
+pub struct ResubmitArgs {
+    /// Folder of a study
+    dir: PathBuf,
+    /// Send also what pending or running tasks have, to be trained twice
+    #[arg(long)]
+    force: bool,
+    /// Say what would be submitted, and submit nothing
+    #[arg(long)]
+    dry_run: bool,
+    #[command(flatten)]
+    resources: ResourceArgs,
+}
+
+/// A folder whose jobs are to end.
+#[derive(Args)]
+pub struct CancelArgs {
+    /// Folder of a study
+    dir: PathBuf,
+}
+
+/// A submission whose tasks have ended.
+#[derive(Args)]
+pub struct FinishArgs {
+    /// Folder of a study
+    dir: PathBuf,
+    /// The submission
+    #[arg(long, value_name = "NAME")]
+    submission: String,
+}
+
+/// Runs a command.
+pub fn run(command: &SlurmCommand) -> Result<()> {
+    match command {
+        SlurmCommand::Submit(args) => submit(args),
+        SlurmCommand::Status(args) => status::run(&args.dir, args.json),
+        SlurmCommand::Resubmit(args) => resubmit(args),
+        SlurmCommand::Cancel(args) => cancel(&args.dir),
+        SlurmCommand::Finish(args) => finish::run(&absolute(&args.dir)?, &args.submission),
+    }
+}
+
+fn submit(args: &SubmitArgs) -> Result<()> {
+    let parameters = Parameters::usual()?.with(&args.resources)?;
+    let overrides = args.select.overrides();
+    let source = studies::open(&args.select.study, &overrides)?;
+    let dir = args
+        .out
+        .clone()
+        .unwrap_or_else(|| PathBuf::from("runs").join(&source.study.name));
+    let dir = absolute(&dir)?;
+    // Better missing here than in a hundred tasks.
+    studies::data(&source.study)?;
+    let mode = mode(args.dry_run);
+    let folder = match mode {
+        Mode::Submit => {
+            cluster::version()?;
+            Folder::create(&dir, source.study, &source.text, &overrides)?
+        }
+        Mode::DryRun => Folder {
+            study: source.study,
+            ledger: Ledger::peek(&dir)?,
+        },
+    };
+    send_missing(&folder, parameters, Claim::Respected, mode)
+}
+
+fn resubmit(args: &ResubmitArgs) -> Result<()> {
+    let dir = absolute(&args.dir)?;
+    let folder = Folder::open(&dir)?;
+    let last = Submission::all(&dir)?.pop().ok_or_else(|| {
+        Mistake(format!(
+            "{}: nothing was submitted from here; `noisescale slurm submit STUDY --out FOLDER` does",
+            dir.display()
+        ))
+    })?;
+    let parameters = last.parameters.with(&args.resources)?;
+    let claim = match args.force {
+        true => Claim::Ignored,
+        false => Claim::Respected,
+    };
+    send_missing(&folder, parameters, claim, mode(args.dry_run))
+}
+
+fn mode(dry_run: bool) -> Mode {
+    match dry_run {
+        true => Mode::DryRun,
+        false => Mode::Submit,
+    }
+}
+
+fn send_missing(folder: &Folder, parameters: Parameters, claim: Claim, mode: Mode) -> Result<()> {
+    let order = Order {
+        parameters,
+        claim,
+        after: None,
+    };
+    match send::send(folder, order, mode)? {
+        Sent::Submitted(submission) => submission.announce(folder.ledger.dir()),
+        Sent::Shown => println!("Nothing was submitted."),
+        Sent::NothingMissing => println!(
+            "Nothing is missing: {} runs are recorded. `noisescale report {}` writes the report.",
+            folder.ledger.runs(),
+            for_shell(folder.ledger.dir())
+        ),
+        Sent::OnItsWay { runs } => println!(
+            "Nothing to send: the {runs} missing runs are with pending or running tasks. \
+             `noisescale slurm status {}` shows them; --force of `resubmit` sends them a second time.",
+            for_shell(folder.ledger.dir())
+        ),
+        Sent::Already(name) => println!("Submission {name} has been made already."),
+    }
+    Ok(())
+}
+
+/// Cancels the jobs of a folder, the ones after the arrays first: they would send more.
+fn cancel(dir: &Path) -> Result<()> {
+    let dir = absolute(dir)?;
+    Folder::open(&dir)?;
+    let overview = Overview::ask(&dir)?;
+    let (finishes, arrays) = overview.living_jobs();
+    if finishes.is_empty() && arrays.is_empty() {
+        println!(
+            "{}: no job of this folder is pending or running",
+            dir.display()
+        );
+        return Ok(());
+    }
+    for ids in [&finishes, &arrays] {
+        if !ids.is_empty() {
+            cluster::cancel(ids)?;
+        }
+    }
+    println!(
+        "Cancelled {} arrays and {} jobs after them. What is recorded stays; running tasks save \
+         their work. `noisescale slurm resubmit {}` goes on.",
+        arrays.len(),
+        finishes.len(),
+        for_shell(&dir)
+    );
+    Ok(())
+}
+
+fn absolute(dir: &Path) -> Result<PathBuf> {
+    let absolute = std::path::absolute(dir);
+    Ok(absolute.map_err(|error| Mistake(format!("{}: {error}", dir.display())))?)
+}

@@ -1,0 +1,171 @@
+//! `noisescale work`: train what is missing from a study's folder, or one share of it.
+//!
+//! The one command that every way of using many machines comes down to: plain,
+//! idempotent, with no one to talk to but the folder. With `--shard` it trains
+//! its share and nothing else, and 0 as exit code means that every run of the share is
+//! recorded, whoever trained it. Without, it takes whatever nobody else has claimed,
+//! and goes on with what the study asks for then, until nothing is left.
+
+use crate::cli::positive;
+use crate::device::DeviceArgs;
+use crate::failure::{Interrupted, Mistake};
+use crate::folder::Folder;
+use crate::runner::{self, Display, Finish, Means, human_duration};
+use crate::shard::{self, Shard};
+use crate::signals::Told;
+use crate::slurm::{Submission, requeue};
+use crate::studies;
+use anyhow::Result;
+use clap::Args;
+use spec::Run;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// An attempt that was stopped sooner has nothing to show. Were it to ask for another
+/// one, a time limit below the warning time would make it come again for ever.
+const WORTH_ANOTHER: Duration = Duration::from_secs(5);
+
+/// Shown after the flags.
+pub const EXAMPLES: &str = "\
+Examples:
+  noisescale work runs/quickstart                 # takes what nobody else has claimed
+  noisescale work runs/quickstart --shard 3/8     # its share and nothing else
+
+`noisescale prepare STUDY --out DIR` makes the folder. Exit code 0 means that every run asked for is
+recorded. docs/CLUSTER.md has recipes for many machines.";
+
+/// Which runs of which folder, and on what.
+#[derive(Args)]
+pub struct WorkArgs {
+    /// Folder of a study
+    pub dir: PathBuf,
+    /// Train this share of the runs, the first being 1/N
+    #[arg(long, value_name = "I/N")]
+    pub shard: Option<Shard>,
+    /// Shares as this submission to Slurm made them
+    #[arg(long, value_name = "NAME", requires = "shard")]
+    pub submission: Option<String>,
+    #[command(flatten)]
+    pub device: DeviceArgs,
+    /// Save a run that is under way after so many seconds, in case it is killed
+    #[arg(long, value_name = "SECONDS", value_parser = positive, default_value_t = 60.0)]
+    pub checkpoint_every: f64,
+    /// Wait so long for runs of the shard that another process has claimed, then train them too
+    #[arg(long, value_name = "SECONDS", value_parser = positive, default_value_t = 120.0)]
+    pub patience: f64,
+    /// Show no progress
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+/// Trains, and says what came of it.
+pub fn run(args: &WorkArgs) -> Result<()> {
+    let told = Told::listen()?;
+    let start = Instant::now();
+    let mut folder = Folder::open(&args.dir)?;
+    let share = share(args, &folder)?;
+    let title = title(args);
+    if let Some(runs) = &share
+        && folder.ledger.missing(runs.clone()).is_empty()
+    {
+        println!("{title}: all {} runs are recorded already", runs.len());
+        return Ok(());
+    }
+    let before = folder.ledger.runs();
+    let display = Display::new(args.quiet);
+    let finish = train(args, &mut folder, share.as_deref(), &told, &display);
+    display.clear();
+    let finish = finish?;
+    folder.ledger.refresh()?;
+    if finish == Finish::Interrupted {
+        return stopped(&folder, before, &told, start);
+    }
+    println!(
+        "{title}: done in {}, {} runs recorded in the folder",
+        human_duration(start.elapsed().as_secs_f64()),
+        folder.ledger.runs()
+    );
+    Ok(())
+}
+
+fn train(
+    args: &WorkArgs,
+    folder: &mut Folder,
+    share: Option<&[Run]>,
+    told: &Told,
+    display: &Display,
+) -> Result<Finish> {
+    let data = studies::data(&folder.study)?;
+    let trainer = args.device.open()?;
+    let means = Means {
+        data: &data,
+        trainer: &trainer,
+        save_every: Duration::from_secs_f64(args.checkpoint_every),
+        stop: &told.stop,
+        display,
+    };
+    if !args.quiet {
+        println!(
+            "{}: on {}, into {}",
+            title(args),
+            trainer.name(),
+            args.dir.display()
+        );
+    }
+    match share {
+        Some(runs) => {
+            let patience = Duration::from_secs_f64(args.patience);
+            runner::execute_listed(folder, runs, patience, &means)
+        }
+        None => runner::execute(folder, &means),
+    }
+}
+
+/// The runs of the shard, or none if there is no shard.
+fn share(args: &WorkArgs, folder: &Folder) -> Result<Option<Vec<Run>>> {
+    let Some(shard) = args.shard else {
+        return Ok(None);
+    };
+    let mut shares = match &args.submission {
+        None => shard::of_study(folder, shard.of()),
+        Some(name) => {
+            let submission = Submission::read(&args.dir, name)?;
+            let shares = submission.shards(&args.dir, &folder.study)?;
+            if shares.len() != shard.of() {
+                return Err(Mistake(format!(
+                    "submission {name} has {} shards: there is no {shard}",
+                    shares.len()
+                ))
+                .into());
+            }
+            shares
+        }
+    };
+    Ok(Some(shares.swap_remove(shard.index())))
+}
+
+fn title(args: &WorkArgs) -> String {
+    let shard = |shard: &Shard| format!("shard {shard}");
+    match (&args.submission, &args.shard) {
+        (Some(name), Some(one)) => format!("{} of submission {name}", shard(one)),
+        (_, one) => one.as_ref().map_or("all runs".into(), shard),
+    }
+}
+
+/// Saved and stopped, for good or to come again.
+fn stopped(folder: &Folder, before: usize, told: &Told, start: Instant) -> Result<()> {
+    let recorded = folder.ledger.runs();
+    let progress = recorded > before || start.elapsed() >= WORTH_ANOTHER;
+    if told.to_come_again() && progress {
+        match requeue() {
+            Ok(Some(task)) => {
+                println!("saved and stopped; Slurm will run task {task} again");
+                return Ok(());
+            }
+            Ok(None) => {}
+            Err(error) => eprintln!("noisescale: warning: {error}"),
+        }
+    }
+    let again = std::env::args().collect::<Vec<_>>().join(" ");
+    Err(Interrupted { recorded, again }.into())
+}
