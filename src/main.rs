@@ -5,6 +5,7 @@
 mod bench;
 mod check;
 mod cli;
+mod command;
 mod data_cli;
 mod device;
 mod failure;
@@ -33,6 +34,8 @@ fn main() -> ExitCode {
         cli::Command::Trace(args) => trace::run(&args),
         cli::Command::Bench(args) => bench::run(&args),
         cli::Command::Data(command) => data_cli::run(&command),
+        #[cfg(unix)]
+        cli::Command::Guard(args) => command::guard(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

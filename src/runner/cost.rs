@@ -7,20 +7,21 @@ use engine::train::{Compiled, Training};
 use spec::Run;
 use std::time::{Duration, Instant};
 
-/// Multiply–adds of one training step.
+/// Multiply–adds of one training step. The network of a command is not known: its work
+/// is counted in examples.
 pub fn step_products(run: &Run) -> f64 {
-    let products = run.network().map_or(0, |network| network.step_products());
+    let products = run.network().map_or(1, |network| network.step_products());
     products as f64 * f64::from(run.batch_size.get())
 }
 
 /// Multiply–adds of all evaluations of a run.
 pub fn evaluation_products(run: &Run) -> f64 {
-    let forward = run
-        .network()
-        .map_or(0, |network| network.forward_products());
+    let Ok(network) = run.network() else {
+        return 0.0;
+    };
     let split = run.setting.content().split;
     let looks = run.setting.evaluation.schedule(run.steps).len();
-    forward as f64 * f64::from(split.test + split.validation) * looks as f64
+    network.forward_products() as f64 * f64::from(split.test + split.validation) * looks as f64
 }
 
 /// How fast one core of this machine trains a network.

@@ -15,9 +15,9 @@ use crate::device::Trainer;
 use crate::folder::{Folder, Grown};
 use analysis::extension::extended_points;
 use anyhow::Result;
-use engine::data::Dataset;
 use queue::{Ended, Queue};
-use spec::{Record, Run};
+use spec::{Record, Run, RunId};
+use std::collections::HashSet;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime};
 
@@ -26,6 +26,8 @@ use std::time::{Duration, SystemTime};
 pub enum Finish {
     /// Every run that the study asks for is recorded.
     Complete,
+    /// Every run but those at which the study's own command failed.
+    WithFailures,
     /// Somebody asked to stop.
     Interrupted,
 }
@@ -33,19 +35,26 @@ pub enum Finish {
 /// Trains what is missing from a study's folder.
 pub fn execute(
     folder: &mut Folder,
-    data: &Dataset,
     trainer: &Trainer,
     save_every: Duration,
     stop: &AtomicBool,
     display: &Display,
 ) -> Result<Finish> {
     folder.ledger.checkpoints().sweep(SystemTime::now())?;
+    // Runs that failed as often as they may: the same command, given again, tries again.
+    let mut given_up: HashSet<RunId> = HashSet::new();
     loop {
         folder.ledger.refresh()?;
-        let todo = next_runs(folder);
+        let mut todo = next_runs(folder);
+        let wanted = todo.len();
+        todo.retain(|run| !given_up.contains(&run.id()));
         if todo.is_empty() {
-            return Ok(Finish::Complete);
+            return Ok(match wanted {
+                0 => Finish::Complete,
+                _ => Finish::WithFailures,
+            });
         }
+        failed_last(folder, &mut todo)?;
         display.plan(&todo, folder.ledger.records());
         let queue = Queue::new(
             &folder.ledger,
@@ -55,7 +64,8 @@ pub fn execute(
             stop,
             display,
         )?;
-        trainer.train(data, &queue)?;
+        trainer.train(&queue)?;
+        given_up.extend(queue.given_up());
         match queue.finish()? {
             Ended::Done => {}
             Ended::Stopped => return Ok(Finish::Interrupted),
@@ -63,6 +73,17 @@ pub fn execute(
             Ended::Waiting => std::thread::sleep(Duration::from_secs(1)),
         }
     }
+}
+
+/// Puts runs that have failed behind those that have not been tried: a run that always
+/// fails must not keep the others from being trained.
+fn failed_last(folder: &Folder, runs: &mut [Run]) -> Result<()> {
+    if folder.study.command.is_some() {
+        let failures = folder.ledger.failures().read()?;
+        let failed: HashSet<RunId> = failures.iter().map(|failure| failure.run).collect();
+        runs.sort_by_key(|run| failed.contains(&run.id()));
+    }
+    Ok(())
 }
 
 /// The runs that the study asks for next and that are not recorded, seeds
