@@ -112,8 +112,9 @@ pub fn open(name: &str, overrides: &[Override]) -> Result<Source> {
 /// command's working folder becomes one that holds wherever the study's copy lies.
 pub fn complete(mut study: Study) -> Result<Study> {
     if let Some(rules) = &mut study.command {
-        rules.folder = std::path::absolute(Path::new(".").join(&rules.folder))
+        let folder = std::path::absolute(Path::new(".").join(&rules.folder))
             .with_context(|| format!("{}: cannot find the folder", rules.folder.display()))?;
+        rules.folder = folder.components().collect();
     }
     if let Task::Files(files) = &study.setting.task {
         let content = data::inspect_files(files)?;

@@ -214,3 +214,141 @@ fn shortened(line: &str) -> String {
         None => line.trim_end().into(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use spec::Study;
+    use std::path::Path;
+
+    /// A run of 100 steps.
+    fn run() -> Run {
+        let text = r#"
+            [trainer]
+            command = ["c", "{width}{batch_size}{learning_rate}{seed}{steps}"]
+            [task]
+            name = "none"
+            training_examples = 100
+            chance_accuracy = 0.1
+            [family]
+            widths = [1]
+            scheme = "ntk"
+            [optimizer]
+            momentum = 0.0
+            [search]
+            kind = "batch-size"
+            learning_rate = 1.0
+            batch_sizes = [1]
+            [time]
+            epochs = 1
+        "#;
+        let study = Study::parse("test", Path::new("test"), text, &[]).unwrap();
+        spec::plan(&study).swap_remove(0)
+    }
+
+    #[test]
+    fn messages_are_read() {
+        let cases = [
+            (
+                r#"{"step": 5, "test_accuracy": 0.5, "validation_accuracy": 1, "epoch": 3}"#,
+                Message::Evaluation(CurvePoint {
+                    step: 5,
+                    training_loss: None,
+                    test_accuracy: 0.5,
+                    validation_accuracy: 1.0,
+                }),
+            ),
+            (
+                r#" {"note": "a \" NaN {", "step": 7, "training_loss": NaN, "test_accuracy": 0.1}"#,
+                Message::Divergence { step: 7 },
+            ),
+            (
+                r#"{"step": 7, "training_loss": -Infinity}"#,
+                Message::Divergence { step: 7 },
+            ),
+            (
+                r#"{"outcome": "trained", "test_accuracy": 0.75, "training_loss": 2}"#,
+                Message::End(End::Trained {
+                    test_accuracy: 0.75,
+                    validation_accuracy: None,
+                    training_loss: Some(2.0),
+                }),
+            ),
+            (
+                r#"{"outcome": "diverged", "step": 9, "test_accuracy": NaN}"#,
+                Message::End(End::Diverged { step: Some(9) }),
+            ),
+        ];
+        for (line, expected) in cases {
+            assert_eq!(read(line, &run()).unwrap(), Some(expected), "{line}");
+        }
+        for noise in ["", "Epoch 1: 0.5", "[1, 2]", "loss = {0.5}"] {
+            assert_eq!(read(noise, &run()).unwrap(), None);
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        let cases = [
+            ("{", "not a message in JSON"),
+            ("{}", "neither `step` nor `outcome`"),
+            (r#"{"test_acuracy": 0.5}"#, "neither `step` nor `outcome`"),
+            (
+                r#"{"step": 5, "test_accuracy": 0.5}"#,
+                "needs `validation_accuracy`",
+            ),
+            (
+                r#"{"step": 5, "test_accuracy": 51.3, "validation_accuracy": 0.5}"#,
+                "`test_accuracy` is a share between 0 and 1, not 51.3",
+            ),
+            (
+                r#"{"step": 5, "test_accuracy": NaN, "validation_accuracy": 0.5}"#,
+                "`test_accuracy` is a share between 0 and 1, not NaN",
+            ),
+            (
+                r#"{"step": 101, "test_accuracy": 0.5}"#,
+                "beyond the 100 steps",
+            ),
+            (r#"{"step": -1}"#, "not a message in JSON"),
+            (r#"{"outcome": "trained"}"#, "needs `test_accuracy`"),
+            (
+                r#"{"outcome": "trained", "step": 99, "test_accuracy": 0.5}"#,
+                "after its 100 steps, not after 99",
+            ),
+            (
+                r#"{"outcome": "done"}"#,
+                "\"trained\" or \"diverged\", not \"done\"",
+            ),
+            (r#"{"outcome": "stalled"}"#, "judged from its accuracies"),
+        ];
+        for (line, expected) in cases {
+            let fault = read(line, &run()).unwrap_err();
+            assert_eq!(fault.kind, FailureKind::Output);
+            assert!(fault.reason.contains(expected), "{line}: {}", fault.reason);
+            assert!(fault.reason.contains(line), "{}", fault.reason);
+        }
+    }
+
+    #[test]
+    fn ends_are_judged_by_the_study() {
+        let trained = |test_accuracy| End::Trained {
+            test_accuracy,
+            validation_accuracy: None,
+            training_loss: None,
+        };
+        let run = run();
+        assert_eq!(
+            outcome(trained(0.5), &run, 90),
+            Outcome::Trained { test_accuracy: 0.5 }
+        );
+        assert_eq!(
+            outcome(trained(0.1), &run, 90),
+            Outcome::Stalled {
+                step: 100,
+                test_accuracy: 0.1
+            }
+        );
+        let diverged = End::Diverged { step: None };
+        assert_eq!(outcome(diverged, &run, 90), Outcome::Diverged { step: 90 });
+    }
+}
