@@ -1,33 +1,15 @@
-//! One attempt at a run: the command from its start to its end.
+//! One attempt at a run: what the command is told, and its start.
 
 use super::desk::{Desk, Sink};
 use super::group::Group;
 use super::history::{self, History};
-use super::log::{self, Log};
-use super::output::{self, LONGEST_LINE, Line};
-use super::protocol::{self, End, Message};
-use engine::train::Progress;
-use spec::{
-    Call, CommandFamily, CommandRules, CurvePoint, FailureKind, Fault, Outcome, Record, Run,
-};
+use super::log::Log;
+use super::running::Running;
+use spec::{Call, CommandFamily, CommandRules, FailureKind, Fault, Record, Run};
 use std::io;
-use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
-
-/// What records call a command.
-pub const DEVICE: &str = "command";
-
-/// How often a command is looked at, and can be stopped.
-const LOOK: Duration = Duration::from_millis(25);
-/// How often its memory is looked at, which takes a few milliseconds.
-const WEIGH: Duration = Duration::from_millis(500);
-/// How long output that a command left behind may take to arrive.
-const REST: Duration = Duration::from_secs(2);
+use std::process::{Command, Stdio};
+use std::sync::atomic::AtomicBool;
 
 /// Everything about one attempt.
 pub struct Attempt<'a> {
@@ -52,32 +34,14 @@ pub enum Verdict {
     Failed(Fault),
     /// The system cannot start this command, now or ever.
     CannotStart(io::Error),
+    /// The study's folder cannot be used.
+    Disk(PathBuf, io::Error),
 }
 
-/// Why a command is ended before it has ended by itself.
-enum Cut {
-    /// Its run has shown how it ends.
-    Outcome(Outcome),
-    Stop,
-    Fault(Fault),
-}
-
-/// A command that runs.
-struct Running<'a> {
-    attempt: &'a Attempt<'a>,
-    group: Group,
-    child: Child,
-    lines: Receiver<Line>,
-    log: Arc<Mutex<Log>>,
-    logged: Option<Receiver<()>>,
-    history: History,
-    progress: Progress,
-    /// Time of earlier attempts that this one goes on from.
-    before: Duration,
-    start: Instant,
-    weighed: Instant,
-    /// What it said of its end, and when.
-    end: Option<(End, Instant)>,
+/// Why a command did not start.
+enum StartError {
+    Disk(PathBuf, io::Error),
+    Command(io::Error),
 }
 
 impl Attempt<'_> {
@@ -85,19 +49,17 @@ impl Attempt<'_> {
     pub fn make(&self) -> Verdict {
         match self.start() {
             Ok(running) => running.watch(),
-            Err(error) if is_hopeless(&error) => Verdict::CannotStart(error),
-            Err(error) => Verdict::Failed(Fault {
+            Err(StartError::Disk(path, error)) => Verdict::Disk(path, error),
+            Err(StartError::Command(error)) if is_hopeless(&error) => Verdict::CannotStart(error),
+            Err(StartError::Command(error)) => Verdict::Failed(Fault {
                 kind: FailureKind::Start,
                 reason: format!("the system did not start it: {error}"),
             }),
         }
     }
 
-    fn start(&self) -> io::Result<Running<'_>> {
-        let scratch = std::path::absolute(self.desk.scratch())?;
-        let run_folder = scratch.join(self.run.id().to_string());
-        std::fs::create_dir_all(&run_folder)?;
-        let history = History::open(&history::path(&scratch, self.run))?;
+    fn start(&self) -> Result<Running<'_>, StartError> {
+        let (run_folder, history) = self.prepare()?;
         let call = Call {
             run: self.run,
             run_folder: &run_folder.to_string_lossy(),
@@ -106,30 +68,33 @@ impl Attempt<'_> {
         let words = self.family.words(&call);
         let sink = self.desk.sink(self.run);
         let title = format!("attempt {}: {}", self.number, super::command_line(&words));
-        let log = Arc::new(Mutex::new(Log::new(&sink, title)));
-        let group = Group::new(self.rules.grace)?;
+        let log = Log::new(&sink, title);
+        let group = Group::new(self.rules.grace).map_err(|error| {
+            // Whatever keeps the guard from starting, the command is not to blame.
+            StartError::Command(io::Error::other(error))
+        })?;
         let mut command = self.command(&words, &call, &run_folder);
         command.stderr(match sink {
             Sink::Terminal => Stdio::inherit(),
             Sink::File { .. } => Stdio::piped(),
         });
-        let mut child = group.spawn(&mut command)?;
-        let stdout = child.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?;
-        let stderr = child.stderr.take();
-        Ok(Running {
-            attempt: self,
-            group,
-            child,
-            lines: output::lines(stdout),
-            logged: stderr.map(|stderr| log::copy(stderr, Arc::clone(&log))),
-            log,
-            history,
-            progress: Progress::default(),
-            before: Duration::ZERO,
-            start: Instant::now(),
-            weighed: Instant::now(),
-            end: None,
-        })
+        let child = group.spawn(&mut command).map_err(StartError::Command)?;
+        Ok(Running::new(self, group, child, log, history))
+    }
+
+    /// Makes the run's folder and opens its history.
+    fn prepare(&self) -> Result<(PathBuf, History), StartError> {
+        let disk = |path: &Path| {
+            let path = path.to_path_buf();
+            move |error| StartError::Disk(path, error)
+        };
+        let scratch = self.desk.scratch();
+        let scratch = std::path::absolute(scratch).map_err(disk(scratch))?;
+        let run_folder = scratch.join(self.run.id().to_string());
+        std::fs::create_dir_all(&run_folder).map_err(disk(&run_folder))?;
+        let path = history::path(&scratch, self.run);
+        let history = History::open(&path).map_err(disk(&path))?;
+        Ok((run_folder, history))
     }
 
     fn command(&self, words: &[String], call: &Call<'_>, run_folder: &Path) -> Command {
@@ -169,280 +134,4 @@ fn is_hopeless(error: &io::Error) -> bool {
         io::ErrorKind::ArgumentListTooLong,
     ];
     kinds.contains(&error.kind()) || error.raw_os_error() == Some(NO_PROGRAM)
-}
-
-impl Running<'_> {
-    fn watch(mut self) -> Verdict {
-        match self.until_end() {
-            Ok(status) => self.verdict(status),
-            Err(cut) => {
-                self.end_group();
-                match cut {
-                    Cut::Outcome(outcome) => Verdict::Ended(self.record(outcome)),
-                    Cut::Stop => Verdict::Stopped,
-                    Cut::Fault(fault) => Verdict::Failed(fault),
-                }
-            }
-        }
-    }
-
-    /// Listens until the command has ended, and to what it left behind.
-    fn until_end(&mut self) -> Result<ExitStatus, Cut> {
-        let mut looked = Instant::now();
-        loop {
-            match self.lines.recv_timeout(LOOK) {
-                Ok(line) => self.hear(line)?,
-                Err(RecvTimeoutError::Timeout) => {}
-                // It closed its output and may still be at work.
-                Err(RecvTimeoutError::Disconnected) => std::thread::sleep(LOOK),
-            }
-            if looked.elapsed() < LOOK {
-                continue;
-            }
-            looked = Instant::now();
-            // A process that this one started can be waited for.
-            if let Ok(Some(status)) = self.child.try_wait() {
-                self.hear_the_rest()?;
-                return Ok(status);
-            }
-            self.look()?;
-        }
-    }
-
-    /// What is left in the pipe once the command has ended. Its children end first, so that
-    /// the pipe closes.
-    fn hear_the_rest(&mut self) -> Result<(), Cut> {
-        self.group.kill();
-        let until = Instant::now() + REST;
-        loop {
-            let left = until.saturating_duration_since(Instant::now());
-            match self.lines.recv_timeout(left) {
-                Ok(line) => self.hear(line)?,
-                Err(_) => return Ok(()),
-            }
-        }
-    }
-
-    /// Whether the command has to be ended.
-    fn look(&mut self) -> Result<(), Cut> {
-        self.progress.spent = self.spent();
-        let Attempt {
-            desk,
-            run,
-            rules,
-            halt,
-            ..
-        } = self.attempt;
-        let stop = desk.advanced(run, &self.progress).is_break();
-        if stop || halt.load(Ordering::Relaxed) {
-            return Err(Cut::Stop);
-        }
-        if let Some((end, at)) = self.end
-            && at.elapsed() > rules.grace
-        {
-            // It has said all it had to say and does not end.
-            return Err(Cut::Outcome(self.outcome(end)));
-        }
-        if let Some(most) = rules.timeout.filter(|most| self.start.elapsed() > *most) {
-            let reason = format!("it ran for longer than {} s", most.as_secs_f64());
-            return Err(fault(FailureKind::Timeout, reason));
-        }
-        self.weigh()
-    }
-
-    fn weigh(&mut self) -> Result<(), Cut> {
-        let Some(most) = self.attempt.rules.memory else {
-            return Ok(());
-        };
-        if self.weighed.elapsed() < WEIGH {
-            return Ok(());
-        }
-        let taken = self.group.memory().unwrap_or(0);
-        self.weighed = Instant::now();
-        match taken > most {
-            true => {
-                let (taken, most) = (taken >> 20, most >> 20);
-                let reason = format!("it took {taken} MB of memory and may take {most} MB");
-                Err(fault(FailureKind::Memory, reason))
-            }
-            false => Ok(()),
-        }
-    }
-
-    fn spent(&self) -> Duration {
-        self.before + self.start.elapsed()
-    }
-
-    fn hear(&mut self, line: Line) -> Result<(), Cut> {
-        let text = match line {
-            Line::Whole(text) => text,
-            Line::Cut(text) if text.trim_start().starts_with('{') => {
-                let reason = format!("a line of its output is longer than {LONGEST_LINE} bytes");
-                return Err(fault(FailureKind::Output, reason));
-            }
-            Line::Cut(text) => text,
-        };
-        match protocol::read(&text, self.attempt.run).map_err(Cut::Fault)? {
-            None => {
-                let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
-                log.add(format!("{text}\n").as_bytes());
-                Ok(())
-            }
-            Some(_) if self.end.is_some() => {
-                let reason = "it wrote more messages after its outcome".into();
-                Err(fault(FailureKind::Output, reason))
-            }
-            Some(Message::Evaluation(point)) => self.evaluated(point),
-            Some(Message::Divergence { step }) => {
-                self.join_earlier(step);
-                Err(Cut::Outcome(Outcome::Diverged { step }))
-            }
-            Some(Message::End(end)) => {
-                self.ended(end);
-                Ok(())
-            }
-        }
-    }
-
-    /// An evaluation: part of the curve, and perhaps the end of a run that stalls.
-    fn evaluated(&mut self, point: CurvePoint) -> Result<(), Cut> {
-        self.join_earlier(point.step);
-        let last = self.progress.curve.last().map(|last| last.step);
-        match last {
-            Some(last) if last > point.step => {
-                let reason = format!("it reported step {} after step {last}", point.step);
-                return Err(fault(FailureKind::Output, reason));
-            }
-            // In a short run two evaluations may round to one step.
-            Some(last) if last == point.step => {
-                self.progress.curve.pop();
-            }
-            _ => {}
-        }
-        self.progress.step = point.step;
-        self.progress.curve.push(point);
-        // Without it a resumed run has a shorter curve, and no more than that.
-        let _ = self.history.add(&point, self.spent());
-        let run = self.attempt.run;
-        match run
-            .setting
-            .evaluation
-            .stalls(point.step, run.steps, point.test_accuracy)
-        {
-            true => Err(Cut::Outcome(Outcome::Stalled {
-                step: point.step,
-                test_accuracy: point.test_accuracy,
-            })),
-            false => Ok(()),
-        }
-    }
-
-    fn ended(&mut self, end: End) {
-        let steps = self.attempt.run.steps;
-        self.join_earlier(steps.saturating_add(1));
-        self.end = Some((end, Instant::now()));
-        let before_end = self
-            .progress
-            .curve
-            .last()
-            .is_none_or(|last| last.step < steps);
-        if let End::Trained {
-            test_accuracy,
-            validation_accuracy: Some(validation_accuracy),
-            training_loss,
-        } = end
-            && before_end
-        {
-            self.progress.curve.push(CurvePoint {
-                step: steps,
-                training_loss,
-                test_accuracy,
-                validation_accuracy,
-            });
-        }
-    }
-
-    fn join_earlier(&mut self, first_step: u64) {
-        let (curve, spent) = self.history.begin(first_step);
-        self.before += spent;
-        self.progress.curve.splice(0..0, curve);
-    }
-
-    fn outcome(&self, end: End) -> Outcome {
-        let last_step = self.progress.curve.last().map_or(0, |last| last.step);
-        protocol::outcome(end, self.attempt.run, last_step)
-    }
-
-    fn record(&self, outcome: Outcome) -> Record {
-        let (run, curve) = (self.attempt.run, self.progress.curve.clone());
-        Record::new(
-            run,
-            outcome,
-            curve,
-            self.spent().as_secs_f64(),
-            DEVICE.into(),
-        )
-    }
-
-    /// What a command that ended by itself has given.
-    fn verdict(&mut self, status: ExitStatus) -> Verdict {
-        self.wait_for_log();
-        let fault = |kind, reason: String| Verdict::Failed(Fault { kind, reason });
-        match (status.success(), self.end) {
-            (true, Some((end, _))) => Verdict::Ended(self.record(self.outcome(end))),
-            (true, None) => fault(
-                FailureKind::NoOutcome,
-                "it ended with exit code 0 and without a line that has `outcome`".into(),
-            ),
-            (false, _) => fault(FailureKind::Crash, in_words(status)),
-        }
-    }
-
-    /// Asks the group to end, waits for the grace period, and kills what is left.
-    fn end_group(&mut self) {
-        self.group.ask_to_end();
-        let asked = Instant::now();
-        while asked.elapsed() < self.attempt.rules.grace {
-            if !matches!(self.child.try_wait(), Ok(None)) {
-                break;
-            }
-            // What it still says is not heard, but it must be able to say it.
-            while self.lines.try_recv().is_ok() {}
-            std::thread::sleep(LOOK);
-        }
-        self.group.kill();
-        // Killed, it ends.
-        let _ = self.child.wait();
-        self.wait_for_log();
-    }
-
-    fn wait_for_log(&mut self) {
-        if let Some(logged) = &self.logged {
-            let _ = logged.recv_timeout(REST);
-        }
-    }
-}
-
-fn fault(kind: FailureKind, reason: String) -> Cut {
-    Cut::Fault(Fault { kind, reason })
-}
-
-fn in_words(status: ExitStatus) -> String {
-    match (status.code(), status.signal()) {
-        (Some(code), _) => format!("it ended with exit code {code}"),
-        (_, Some(9)) => "it was killed (signal 9); the machine may be out of memory".into(),
-        (_, Some(signal)) => format!("it ended by signal {signal}{}", signal_name(signal)),
-        _ => "it ended in an unknown way".into(),
-    }
-}
-
-fn signal_name(signal: i32) -> &'static str {
-    match signal {
-        4 => ", an illegal instruction",
-        6 => ", an abort",
-        8 => ", an arithmetic error",
-        11 => ", a wrong memory access",
-        15 => ", a request to end",
-        _ => "",
-    }
 }

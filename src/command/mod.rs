@@ -27,6 +27,8 @@ mod processes;
 #[cfg(unix)]
 mod protocol;
 #[cfg(unix)]
+mod running;
+#[cfg(unix)]
 mod trainer;
 mod trial;
 

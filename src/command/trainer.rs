@@ -1,7 +1,8 @@
 //! Commands as a trainer: so many at once, each slot taking run after run.
 
-use super::attempt::{Attempt, DEVICE, Verdict};
+use super::attempt::{Attempt, Verdict};
 use super::desk::{After, Desk, Sink};
+use super::running::DEVICE;
 use super::{history, processes};
 use crate::failure::Mistake;
 use anyhow::Result;
@@ -105,12 +106,10 @@ impl CommandTrainer {
             let slots: Vec<_> = (0..self.rules.concurrency)
                 .map(|slot| scope.spawn(move || work(slot)))
                 .collect();
-            let ended = slots.into_iter().map(|slot| match slot.join() {
+            slots.into_iter().try_for_each(|slot| match slot.join() {
                 Ok(result) => result,
                 Err(panic) => std::panic::resume_unwind(panic),
-            });
-            // All slots end before the first mistake is told.
-            ended.fold(Ok(()), |first, result| first.and(result))
+            })
         })
     }
 
@@ -136,6 +135,9 @@ impl CommandTrainer {
                 }
                 Verdict::Stopped => return Ok(()),
                 Verdict::CannotStart(error) => return Err(self.cannot_start(&error)),
+                Verdict::Disk(path, error) => {
+                    anyhow::bail!("{}: cannot be made or read: {error}", path.display());
+                }
                 Verdict::Failed(fault) => fault,
             };
             let after = match number <= self.rules.retries {

@@ -18,7 +18,7 @@ use anyhow::Result;
 use queue::{Ended, Queue};
 use spec::{Record, Run, RunId};
 use std::collections::HashSet;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 /// How running a study ended.
@@ -56,6 +56,7 @@ pub fn execute(
         }
         failed_last(folder, &mut todo)?;
         display.plan(&todo, folder.ledger.records());
+        let ids: Vec<RunId> = todo.iter().map(Run::id).collect();
         let queue = Queue::new(
             &folder.ledger,
             todo,
@@ -69,8 +70,24 @@ pub fn execute(
         match queue.finish()? {
             Ended::Done => {}
             Ended::Stopped => return Ok(Finish::Interrupted),
-            // Another process has claimed what is left: see what it brings.
-            Ended::Waiting => std::thread::sleep(Duration::from_secs(1)),
+            Ended::Waiting => wait_for_others(folder, &ids, stop)?,
+        }
+    }
+}
+
+/// Other processes have claimed what is left: waits until one of them brings a record or
+/// gives up a run.
+fn wait_for_others(folder: &mut Folder, runs: &[RunId], stop: &AtomicBool) -> Result<()> {
+    let mut claims = folder.ledger.claims();
+    loop {
+        std::thread::sleep(Duration::from_secs(1));
+        if stop.load(Ordering::Relaxed) || folder.ledger.refresh()? > 0 {
+            return Ok(());
+        }
+        let taken = claims.others_claims(SystemTime::now())?;
+        let is_free = |run: &RunId| folder.ledger.get(*run).is_none() && !taken.contains(run);
+        if runs.iter().any(is_free) {
+            return Ok(());
         }
     }
 }
