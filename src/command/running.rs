@@ -22,6 +22,8 @@ pub const DEVICE: &str = "command";
 const LOOK: Duration = Duration::from_millis(25);
 /// How often its memory is looked at, which takes a few milliseconds.
 const WEIGH: Duration = Duration::from_millis(500);
+/// How far apart the processes of a job may hear that it ends.
+const SIGNALS_APART: Duration = Duration::from_millis(100);
 /// How long output that a command left behind may take to arrive.
 const REST: Duration = Duration::from_secs(2);
 
@@ -302,12 +304,21 @@ impl<'a> Running<'a> {
         let fault = |kind, reason: String| Verdict::Failed(Fault { kind, reason });
         match (status.success(), self.end) {
             (true, Some((end, _))) => Verdict::Ended(self.record(self.outcome(end))),
+            _ if self.is_stopping() => Verdict::Stopped,
             (true, None) => fault(
                 FailureKind::NoOutcome,
                 "it ended with exit code 0 and without a line that has `outcome`".into(),
             ),
             (false, _) => fault(FailureKind::Crash, in_words(status)),
         }
+    }
+
+    /// Whether noisescale itself is asked to end. Whoever ends a whole job (a cluster, a
+    /// shutdown) signals its processes in any order: a command that heard it first has not failed.
+    fn is_stopping(&self) -> bool {
+        std::thread::sleep(SIGNALS_APART);
+        let Attempt { desk, run, .. } = self.attempt;
+        desk.advanced(run, &self.progress).is_break()
     }
 
     /// Asks the group to end, waits for the grace period, and kills what is left.

@@ -3,7 +3,7 @@
 use super::{Place, errors};
 use serde_json::{Value, json};
 
-fn record<'a>(records: &'a [Value], batch_size: u64, seed: u64) -> &'a Value {
+fn record(records: &[Value], batch_size: u64, seed: u64) -> &Value {
     let mut found = records
         .iter()
         .filter(|record| record["batch_size"] == batch_size && record["seed"] == seed);

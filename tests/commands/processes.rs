@@ -155,6 +155,16 @@ fn an_interrupt_lets_scripts_save_their_state() {
     assert_eq!(place.records()[0]["curve"].as_array().unwrap().len(), 2);
 }
 
+/// A cluster ends a job by a signal to all of its processes: a command that ends before
+/// noisescale has heard of it has not failed.
+#[test]
+fn a_job_that_ends_is_no_failure() {
+    let place = Place::new("report 10 0.5; kill -TERM $PPID; exit 143");
+    let output = place.run(&[]);
+    assert_eq!(output.status.code(), Some(130), "{}", errors(&output));
+    assert!(place.failures().is_empty() && place.records().is_empty());
+}
+
 /// What a script leaves running ends with it, and keeps nobody waiting.
 #[cfg(target_os = "linux")]
 #[test]
@@ -198,4 +208,9 @@ fn two_processes_share_a_folder() {
     parents.sort();
     parents.dedup();
     assert_eq!(parents.len(), 2, "both work: {calls}");
+    // One of records for each, and at most one more for what was left to the other.
+    let files = std::fs::read_dir(place.path("out/records"))
+        .unwrap()
+        .count();
+    assert!(files <= 6, "{files} files");
 }
