@@ -76,7 +76,7 @@ pub fn run(args: &CheckArgs) -> Result<()> {
             bytes.div_ceil(1 << 20)
         );
     }
-    if let (Some(words), Some(rules)) = (&found.command, &study.command) {
+    if let (Some(words), Some(rules)) = (&found.command, &study.command_rules) {
         print_command(words, rules);
     }
     Ok(())

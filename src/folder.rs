@@ -57,7 +57,7 @@ impl Folder {
                 value: format!("{:?}", path.display().to_string()),
             });
         }
-        if let Some(rules) = &study.command {
+        if let Some(rules) = &study.command_rules {
             overrides.push(Override {
                 key: "trainer.folder".into(),
                 value: format!("{:?}", rules.folder.display().to_string()),
@@ -85,7 +85,7 @@ impl Folder {
     /// The runs of these points that a command was to train, that failed and have no record.
     pub fn failed_runs(&self, points: &[Point]) -> Result<Vec<FailedRun>> {
         let mut failed: BTreeMap<RunId, FailedRun> = BTreeMap::new();
-        if self.study.command.is_none() {
+        if self.study.command_rules.is_none() {
             return Ok(Vec::new());
         }
         for failure in self.ledger.failures().read()? {

@@ -111,7 +111,7 @@ pub fn open(name: &str, overrides: &[Override]) -> Result<Source> {
 /// Looks at the user's own data, if the study has such: a plan needs their size. A
 /// command's working folder becomes one that holds wherever the study's copy lies.
 pub fn complete(mut study: Study) -> Result<Study> {
-    if let Some(rules) = &mut study.command {
+    if let Some(rules) = &mut study.command_rules {
         let folder = std::path::absolute(Path::new(".").join(&rules.folder))
             .with_context(|| format!("{}: cannot find the folder", rules.folder.display()))?;
         rules.folder = folder.components().collect();

@@ -3,10 +3,9 @@
 use crate::cli::{RunArgs, TrainArgs};
 use crate::command::Trial;
 use crate::device::Trainer;
-use crate::failure::FailedRuns;
 use crate::{command, studies};
 use analysis::Sample;
-use anyhow::Result;
+use anyhow::{Result, bail};
 use engine::train::{Compiled, Progress};
 use indicatif::{HumanCount, ProgressBar, ProgressStyle};
 use spec::time::TimeBounds;
@@ -53,7 +52,7 @@ pub fn select(study: &Study, args: &RunArgs, length: Length) -> Run {
 /// Trains, and prints what came out.
 pub fn run(args: &TrainArgs) -> Result<()> {
     let mut study = studies::open(&args.run.study, &args.run.overrides)?.study;
-    if let Some(rules) = &mut study.command {
+    if let Some(rules) = &mut study.command_rules {
         // Whoever tries a command wants to see how it fails.
         rules.retries = 0;
     }
@@ -87,13 +86,13 @@ pub fn run(args: &TrainArgs) -> Result<()> {
         summarize(&records);
     }
     match failures.last() {
-        Some(last) => Err(FailedRuns {
-            count: failures.len(),
-            run: last.run,
-            reason: last.reason.clone(),
-            log: None,
-        }
-        .into()),
+        Some(last) => bail!(
+            "{} of {} runs gave no outcome; the last, seed {}: {}",
+            failures.len(),
+            runs.len(),
+            last.seed,
+            last.reason
+        ),
         None => Ok(()),
     }
 }

@@ -20,8 +20,8 @@ pub const DEVICE: &str = "command";
 
 /// How often a command is looked at, and can be stopped.
 const LOOK: Duration = Duration::from_millis(25);
-/// How often its memory is looked at, which takes a few milliseconds.
-const WEIGH: Duration = Duration::from_millis(500);
+/// How often its memory is looked at, which takes some ten milliseconds.
+const WEIGH: Duration = Duration::from_secs(1);
 /// How far apart the processes of a job may hear that it ends.
 const SIGNALS_APART: Duration = Duration::from_millis(100);
 /// How long output that a command left behind may take to arrive.

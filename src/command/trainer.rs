@@ -46,7 +46,7 @@ impl CommandTrainer {
     /// The trainer of a study; `None` if the engine trains it. `concurrency` goes before
     /// the study's own.
     pub fn of(study: &Study, concurrency: Option<usize>) -> Result<Option<Self>> {
-        let (Some(family), Some(rules)) = (study.setting.command(), &study.command) else {
+        let (Some(family), Some(rules)) = (study.setting.command(), &study.command_rules) else {
             return Ok(None);
         };
         if !rules.folder.is_dir() {

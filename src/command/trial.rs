@@ -8,7 +8,7 @@ use spec::{Failure, Record, Run};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// A list of runs, with what a command needs to train them.
 pub struct Trial<'a> {
@@ -20,7 +20,10 @@ pub struct Trial<'a> {
 impl<'a> Trial<'a> {
     /// These runs, in this order.
     pub fn new(runs: &'a [Run], watch: Watch<'a>) -> Self {
-        let name = format!("noisescale-{}", std::process::id());
+        // The time keeps apart what comes to have the same pid: an old state must not be found.
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        let nanoseconds = since.map_or(0, |since| since.as_nanos());
+        let name = format!("noisescale-{}-{nanoseconds}", std::process::id());
         Self {
             list: Listed::new(runs, watch),
             scratch: std::env::temp_dir().join(name),

@@ -95,7 +95,7 @@ fn wait_for_others(folder: &mut Folder, runs: &[RunId], stop: &AtomicBool) -> Re
 /// Puts runs that have failed behind those that have not been tried: a run that always
 /// fails must not keep the others from being trained.
 fn failed_last(folder: &Folder, runs: &mut [Run]) -> Result<()> {
-    if folder.study.command.is_some() {
+    if folder.study.command_rules.is_some() {
         let failures = folder.ledger.failures().read()?;
         let failed: HashSet<RunId> = failures.iter().map(|failure| failure.run).collect();
         runs.sort_by_key(|run| failed.contains(&run.id()));

@@ -71,7 +71,7 @@ fn a_good_file_becomes_a_plan_and_command_lines() {
             variable("OMP_NUM_THREADS", "1")
         ]
     );
-    let rules = study.command.unwrap();
+    let rules = study.command_rules.unwrap();
     assert_eq!(rules.folder, Path::new("here/scripts"));
     assert_eq!(rules.timeout, Some(Duration::from_millis(1500)));
     assert_eq!(

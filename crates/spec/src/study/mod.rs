@@ -46,7 +46,7 @@ pub struct Study {
     /// Which seeds are trained.
     pub spending: Spending,
     /// How the study's own command is run, if it has one.
-    pub command: Option<CommandRules>,
+    pub command_rules: Option<CommandRules>,
 }
 
 /// Which seeds of a point are trained.
@@ -251,7 +251,7 @@ impl Study {
     }
 
     fn resolve_paths(&mut self, folder: &Path) {
-        if let Some(rules) = &mut self.command {
+        if let Some(rules) = &mut self.command_rules {
             rules.folder = folder.join(&rules.folder);
         }
         let setting = Arc::make_mut(&mut self.setting);

@@ -27,7 +27,7 @@ const EXTEND: u32 = 8;
 
 pub fn study(name: &str, file: StudyFile, source: &Source<'_>) -> Checked<Study> {
     let setting = Arc::new(setting(&file, source)?);
-    let command = trainer::rules(file.trainer.as_ref(), source)?;
+    let command_rules = trainer::rules(file.trainer.as_ref(), source)?;
     let widths = axis(file.family.widths, "family.widths", source)?;
     let extend = file.search.extend.unwrap_or(EXTEND);
     let spending = match file.search.adaptive {
@@ -64,7 +64,7 @@ pub fn study(name: &str, file: StudyFile, source: &Source<'_>) -> Checked<Study>
         by_width,
         extend,
         spending,
-        command,
+        command_rules,
     };
     check_against_data(&study, source)?;
     Ok(study.with_time_scale(scale))
