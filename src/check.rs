@@ -2,11 +2,11 @@
 
 use crate::cli::{CheckArgs, ListArgs};
 use crate::runner::{Machine, human_duration, middle_runs};
-use crate::{studies, train};
+use crate::{command, studies, train};
 use anyhow::Result;
 use engine::train::Compiled;
 use indicatif::HumanCount;
-use spec::{Family, Run, Search, Study, Width, plan};
+use spec::{CommandRules, Family, Run, Search, Study, Width, plan};
 use std::collections::BTreeMap;
 
 /// What a study would do.
@@ -21,17 +21,23 @@ struct Plan {
     points: usize,
     runs: usize,
     steps: u64,
-    /// On all cores of this machine.
-    seconds: f64,
-    /// Of the runs trained at once.
-    bytes: u64,
+    /// On all cores of this machine; not known for a command of the study's own.
+    seconds: Option<f64>,
+    /// Of the runs trained at once; as above.
+    bytes: Option<u64>,
+    /// The first run's command line, where the study has a command of its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    command: Option<Vec<String>>,
 }
 
 /// Prints the plan of a study in words.
 pub fn run(args: &CheckArgs) -> Result<()> {
     let study = studies::open(&args.select.study, &args.select.overrides())?.study;
     let runs = plan(&study);
-    let machines = machines(&runs)?;
+    let machines = match study.setting.command() {
+        Some(_) => BTreeMap::new(),
+        None => machines(&runs)?,
+    };
     let found = describe(&study, &runs, &machines)?;
     if args.json {
         println!("{}", serde_json::to_string_pretty(&found)?);
@@ -62,13 +68,42 @@ pub fn run(args: &CheckArgs) -> Result<()> {
         "Each grid may grow by up to {} values until its optimum is bracketed.",
         study.extend
     );
-    println!(
-        "About {} on this machine with {} runs at once, {} MB of memory besides the data",
-        human_duration(found.seconds),
-        train::cores(),
-        found.bytes.div_ceil(1 << 20)
-    );
+    if let (Some(seconds), Some(bytes)) = (found.seconds, found.bytes) {
+        println!(
+            "About {} on this machine with {} runs at once, {} MB of memory besides the data",
+            human_duration(seconds),
+            train::cores(),
+            bytes.div_ceil(1 << 20)
+        );
+    }
+    if let (Some(words), Some(rules)) = (&found.command, &study.command_rules) {
+        print_command(words, rules);
+    }
     Ok(())
+}
+
+/// How a study's own command is called, and within which limits.
+fn print_command(words: &[String], rules: &CommandRules) {
+    let at_once = match rules.concurrency {
+        1 => "one at a time".into(),
+        many => format!("{many} at once"),
+    };
+    println!(
+        "Trained by a command of its own, {at_once}, in {}:",
+        rules.folder.display()
+    );
+    println!("  {}", command::command_line(words));
+    let limit = |limit: Option<String>| limit.unwrap_or_else(|| "without limit".into());
+    println!(
+        "Time of an attempt: {}; memory: {}; a failed run is tried again {} times.",
+        limit(
+            rules
+                .timeout
+                .map(|most| format!("{} s", most.as_secs_f64()))
+        ),
+        limit(rules.memory.map(|most| format!("{} MB", most >> 20))),
+        rules.retries,
+    );
 }
 
 /// Lists the built-in studies.
@@ -105,7 +140,7 @@ pub fn list(args: &ListArgs) -> Result<()> {
             found.figures,
             found.runs,
             short_count(found.steps),
-            human_duration(found.seconds),
+            found.seconds.map_or_else(|| "–".into(), human_duration),
             found.title
         );
     }
@@ -118,18 +153,20 @@ fn kind(family: &Family) -> &'static str {
         Family::Cnn { .. } => "cnn",
         Family::Wrn { .. } => "wrn",
         Family::Layers { .. } => "layers",
+        Family::Command(_) => "command",
     }
 }
 
 fn describe(study: &Study, runs: &[Run], machines: &BTreeMap<Width, Machine>) -> Result<Plan> {
-    let seconds: f64 = runs
+    // Of a command nothing is known until it runs.
+    let seconds: Option<f64> = runs
         .iter()
-        .map(|run| machines[&run.width].seconds(run))
+        .map(|run| Some(machines.get(&run.width)?.seconds(run)))
         .sum();
     let largest = runs.iter().max_by_key(|run| (run.width, run.batch_size));
-    let bytes = match largest {
-        Some(run) => Compiled::new(run)?.bytes_per_run() * train::cores(),
-        None => 0,
+    let bytes = match largest.filter(|run| run.setting.command().is_none()) {
+        Some(run) => Some((Compiled::new(run)?.bytes_per_run() * train::cores()) as u64),
+        None => None,
     };
     Ok(Plan {
         study: study.name.clone(),
@@ -140,8 +177,9 @@ fn describe(study: &Study, runs: &[Run], machines: &BTreeMap<Width, Machine>) ->
         points: spec::points(study).len(),
         runs: runs.len(),
         steps: runs.iter().map(|run| run.steps).sum(),
-        seconds: seconds / train::cores() as f64,
-        bytes: bytes as u64,
+        seconds: seconds.map(|all| all / train::cores() as f64),
+        bytes,
+        command: command::example(study),
     })
 }
 

@@ -64,6 +64,10 @@ pub enum Command {
     /// See, download or import data sets
     #[command(subcommand)]
     Data(DataCommand),
+    /// End this process group when the process at the other end of standard input has ended
+    #[cfg(unix)]
+    #[command(hide = true)]
+    Guard(GuardArgs),
 }
 
 const RUN_EXAMPLES: &str = "\
@@ -327,6 +331,14 @@ pub struct TraceArgs {
     /// The safetensors file to write
     #[arg(long, short, value_name = "FILE")]
     pub out: PathBuf,
+}
+
+#[cfg(unix)]
+#[derive(Args)]
+pub struct GuardArgs {
+    /// Time between asking the group to end and killing it
+    #[arg(long, value_name = "SECONDS")]
+    pub grace: f64,
 }
 
 fn number<T: std::str::FromStr>(text: &str, what: &str) -> Result<T, String> {

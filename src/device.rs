@@ -1,13 +1,18 @@
-//! What runs are trained on: the processor, or NVIDIA GPUs.
+//! What trains runs: the engine on the processor or on NVIDIA GPUs, or a study's own command.
 
+#[cfg(unix)]
+use crate::command::CommandTrainer;
+use crate::command::Desk;
 use crate::failure::Mistake;
+use crate::studies;
 use crate::train::cores;
 use anyhow::Result;
 #[cfg(feature = "cuda")]
 use engine::cuda::CudaError;
 use engine::data::Dataset;
 use engine::kernels::Isa;
-use engine::pool::{Pool, Supply};
+use engine::pool::Pool;
+use spec::Study;
 use std::fmt;
 use std::str::FromStr;
 
@@ -73,8 +78,17 @@ pub struct DeviceArgs {
     pub threads: Option<usize>,
 }
 
-/// A device, ready to train.
+/// What trains a study's runs, with all it needs.
 pub enum Trainer {
+    /// The engine, with its data.
+    Engine(Device, Dataset),
+    /// The study's own command.
+    #[cfg(unix)]
+    Command(CommandTrainer),
+}
+
+/// A device of the engine.
+pub enum Device {
     /// The processor.
     Cpu(Pool),
     /// GPUs.
@@ -83,9 +97,31 @@ pub enum Trainer {
 }
 
 impl DeviceArgs {
-    /// Opens the device.
-    pub fn open(&self) -> Result<Trainer> {
-        let cpu = Trainer::Cpu(Pool {
+    /// Opens what trains a study.
+    pub fn open(&self, study: &Study) -> Result<Trainer> {
+        if study.setting.command().is_some() {
+            return self.command(study);
+        }
+        let data = studies::data(study)?;
+        Ok(Trainer::Engine(self.device()?, data))
+    }
+
+    /// The study's own command; a device of the engine is none of its business.
+    fn command(&self, study: &Study) -> Result<Trainer> {
+        if self.device != Choice::Auto {
+            let text = "the study's own command decides what it trains on; remove --device";
+            return Err(Mistake(text.into()).into());
+        }
+        #[cfg(unix)]
+        if let Some(trainer) = CommandTrainer::of(study, self.threads)? {
+            return Ok(Trainer::Command(trainer));
+        }
+        let text = format!("{}: commands can train on Unix systems alone", study.name);
+        Err(Mistake(text).into())
+    }
+
+    fn device(&self) -> Result<Device> {
+        let cpu = Device::Cpu(Pool {
             isa: Isa::detect(),
             threads: self.threads.unwrap_or_else(cores),
         });
@@ -98,7 +134,7 @@ impl DeviceArgs {
 
     /// GPUs, where there are some; those that cannot be used are worth a word.
     #[cfg(feature = "cuda")]
-    fn gpus_if_any(&self) -> Option<Trainer> {
+    fn gpus_if_any(&self) -> Option<Device> {
         if engine::cuda::count() == 0 {
             return None;
         }
@@ -110,21 +146,21 @@ impl DeviceArgs {
     }
 
     #[cfg(not(feature = "cuda"))]
-    fn gpus_if_any(&self) -> Option<Trainer> {
+    fn gpus_if_any(&self) -> Option<Device> {
         None
     }
 
     #[cfg(feature = "cuda")]
-    fn gpus(&self, ordinal: Option<usize>) -> Result<Trainer> {
+    fn gpus(&self, ordinal: Option<usize>) -> Result<Device> {
         let gpus = open_gpus(ordinal)?;
-        Ok(Trainer::Cuda(engine::cuda::Gpus::new(
+        Ok(Device::Cuda(engine::cuda::Gpus::new(
             gpus,
             self.precision.into(),
         )))
     }
 
     #[cfg(not(feature = "cuda"))]
-    fn gpus(&self, _: Option<usize>) -> Result<Trainer> {
+    fn gpus(&self, _: Option<usize>) -> Result<Device> {
         Err(without_cuda())
     }
 }
@@ -180,8 +216,36 @@ impl From<Precision> for engine::cuda::Precision {
 }
 
 impl Trainer {
-    /// What records call this device.
+    /// What records call it.
     pub fn name(&self) -> String {
+        match self {
+            Self::Engine(device, _) => device.name(),
+            #[cfg(unix)]
+            Self::Command(command) => command.name(),
+        }
+    }
+
+    /// What trains, for a sentence.
+    pub fn in_words(&self) -> String {
+        match self {
+            Self::Engine(device, _) => format!("on {}", device.name()),
+            #[cfg(unix)]
+            Self::Command(command) => format!("by {}", command.in_words()),
+        }
+    }
+
+    /// Trains what the desk gives until it gives no more.
+    pub fn train(&self, desk: &dyn Desk) -> Result<()> {
+        match self {
+            Self::Engine(device, data) => device.train(data, desk),
+            #[cfg(unix)]
+            Self::Command(command) => command.train(desk),
+        }
+    }
+}
+
+impl Device {
+    fn name(&self) -> String {
         match self {
             Self::Cpu(pool) => engine::train::device_name(pool.isa),
             #[cfg(feature = "cuda")]
@@ -189,12 +253,11 @@ impl Trainer {
         }
     }
 
-    /// Trains what the supply gives until it gives no more.
-    pub fn train(&self, data: &Dataset, supply: &dyn Supply) -> Result<()> {
+    fn train(&self, data: &Dataset, desk: &dyn Desk) -> Result<()> {
         match self {
-            Self::Cpu(pool) => Ok(pool.train(data, supply)?),
+            Self::Cpu(pool) => Ok(pool.train(data, desk)?),
             #[cfg(feature = "cuda")]
-            Self::Cuda(gpus) => gpus.train(data, supply).map_err(|error| match error {
+            Self::Cuda(gpus) => gpus.train(data, desk).map_err(|error| match error {
                 CudaError::Train(error) => error.into(),
                 error @ CudaError::TooLittleMemory { .. } => Mistake(error.to_string()).into(),
                 error => error.into(),

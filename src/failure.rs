@@ -4,7 +4,8 @@ use crate::studies::UnknownStudy;
 use analysis::PredictError;
 use engine::data::DataError;
 use engine::train::TrainError;
-use spec::{FamilyError, StudyError};
+use spec::{FamilyError, RunId, StudyError};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// What was asked for cannot be: a wrong file, flag or value.
@@ -23,6 +24,35 @@ pub struct Interrupted {
     pub recorded: usize,
     /// The command that goes on.
     pub again: String,
+}
+
+/// A study's own command failed at some runs; all others are recorded.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "{} gave no outcome; the last, {run}: {reason}{}; everything else is recorded. \
+     Mend the command and give the same command again",
+    runs(*.count), kept(.log.as_deref())
+)]
+pub struct FailedRuns {
+    /// How many.
+    pub count: usize,
+    /// The one that failed last.
+    pub run: RunId,
+    /// Why it did.
+    pub reason: String,
+    /// Where its standard error is.
+    pub log: Option<PathBuf>,
+}
+
+fn runs(count: usize) -> String {
+    match count {
+        1 => "1 run".into(),
+        many => format!("{many} runs"),
+    }
+}
+
+fn kept(log: Option<&Path>) -> String {
+    log.map_or_else(String::new, |log| format!(" (see {})", log.display()))
 }
 
 /// A mistake that only the command itself can see.

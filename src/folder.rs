@@ -6,8 +6,8 @@ use analysis::extension::{Extension, Limits, extended_points, extensions};
 use analysis::{Findings, Options};
 use anyhow::{Context, Result};
 use ledger::{Ledger, StudyCopy};
-use spec::{Override, Point, Record, RunId, Study, Task};
-use std::collections::HashSet;
+use spec::{Failure, Override, Point, Record, RunId, Study, Task};
+use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 
 /// A study and what it has recorded.
@@ -57,6 +57,12 @@ impl Folder {
                 value: format!("{:?}", path.display().to_string()),
             });
         }
+        if let Some(rules) = &study.command_rules {
+            overrides.push(Override {
+                key: "trainer.folder".into(),
+                value: format!("{:?}", rules.folder.display().to_string()),
+            });
+        }
         StudyCopy {
             text: text.into(),
             overrides,
@@ -69,7 +75,35 @@ impl Folder {
     pub fn findings(&self) -> Findings {
         let records: Vec<&Record> = self.ledger.records().collect();
         let points = self.grown(&records).points;
-        analysis::analyse_points(&self.study, &points, records, Options::default())
+        let mut findings =
+            analysis::analyse_points(&self.study, &points, records, Options::default());
+        // A journal that cannot be read explains nothing; `status` says so.
+        findings.runs.failed = self.failed_runs(&points).unwrap_or_default().len();
+        findings
+    }
+
+    /// The runs of these points that a command was to train, that failed and have no record.
+    pub fn failed_runs(&self, points: &[Point]) -> Result<Vec<FailedRun>> {
+        let mut failed: BTreeMap<RunId, FailedRun> = BTreeMap::new();
+        if self.study.command_rules.is_none() {
+            return Ok(Vec::new());
+        }
+        for failure in self.ledger.failures().read()? {
+            let attempts = failed
+                .get(&failure.run)
+                .map_or(0, |earlier| earlier.attempts);
+            let latest = FailedRun {
+                attempts: attempts + 1,
+                failure,
+            };
+            failed.insert(latest.failure.run, latest);
+        }
+        let planned: HashSet<RunId> = points
+            .iter()
+            .flat_map(|point| point.runs(&self.study).map(|run| run.id()))
+            .collect();
+        failed.retain(|run, _| planned.contains(run) && self.ledger.get(*run).is_none());
+        Ok(failed.into_values().collect())
     }
 
     /// The study's points and those that its grid has grown by so far: an end
@@ -107,6 +141,14 @@ impl Folder {
             grown.extend(begun);
         }
     }
+}
+
+/// A run that failed and has no record.
+pub struct FailedRun {
+    /// Its last failure.
+    pub failure: Failure,
+    /// How often it has failed.
+    pub attempts: usize,
 }
 
 /// How far a study's grid has grown.

@@ -5,6 +5,7 @@
 mod bench;
 mod check;
 mod cli;
+mod command;
 mod data_cli;
 mod device;
 mod failure;
@@ -41,6 +42,8 @@ fn main() -> ExitCode {
         cli::Command::Work(args) => work::run(&args),
         cli::Command::Slurm(command) => slurm::run(&command),
         cli::Command::Data(command) => data_cli::run(&command),
+        #[cfg(unix)]
+        cli::Command::Guard(args) => command::guard(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

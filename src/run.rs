@@ -1,11 +1,12 @@
 //! `noisescale run`: plan a study, train what is missing, and report.
 
 use crate::cli::RunStudyArgs;
-use crate::failure::Interrupted;
+use crate::failure::{FailedRuns, Interrupted};
 use crate::folder::Folder;
 use crate::runner::{self, Display, Finish, Means, human_duration};
 use crate::{report, signals, studies};
 use anyhow::Result;
+use spec::Record;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -17,23 +18,21 @@ pub fn run(args: &RunStudyArgs) -> Result<()> {
         .out
         .clone()
         .unwrap_or_else(|| PathBuf::from("runs").join(&source.study.name));
-    let data = studies::data(&source.study)?;
+    let trainer = args.device.open(&source.study)?;
     let mut folder = Folder::create(&dir, source.study, &source.text, &overrides)?;
     let stop = signals::stop_on_signal()?;
     let display = Display::new(args.quiet);
-    let trainer = args.device.open()?;
     let start = Instant::now();
     let before = folder.ledger.runs();
     if !args.quiet {
         println!(
-            "{}: on {}, into {}",
+            "{}: {}, into {}",
             folder.study.title,
-            trainer.name(),
+            trainer.in_words(),
             dir.display()
         );
     }
     let means = Means {
-        data: &data,
         trainer: &trainer,
         save_every: Duration::from_secs_f64(args.checkpoint_every),
         stop: &stop,
@@ -63,5 +62,32 @@ pub fn run(args: &RunStudyArgs) -> Result<()> {
             folder.ledger.runs()
         );
     }
-    report::write(&[folder], &dir, args.json)
+    let failed = match finish {
+        Finish::WithFailures => failed_runs(&folder)?,
+        Finish::Complete | Finish::Interrupted => None,
+    };
+    report::write(&[folder], &dir, args.json)?;
+    match failed {
+        Some(failed) => Err(failed.into()),
+        None => Ok(()),
+    }
+}
+
+/// The runs at which the study's own command failed, as an error; none if another process
+/// has trained them meanwhile.
+pub fn failed_runs(folder: &Folder) -> Result<Option<FailedRuns>> {
+    let records: Vec<&Record> = folder.ledger.records().collect();
+    let points = folder.grown(&records).points;
+    let failed = folder.failed_runs(&points)?;
+    let newest = failed.iter().max_by_key(|run| run.failure.at_ms);
+    Ok(newest.map(|newest| FailedRuns {
+        count: failed.len(),
+        run: newest.failure.run,
+        reason: newest.failure.reason.clone(),
+        log: newest
+            .failure
+            .log
+            .as_ref()
+            .map(|log| folder.ledger.dir().join(log)),
+    }))
 }

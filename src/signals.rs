@@ -36,6 +36,15 @@ pub fn stop_on_signal() -> Result<Arc<AtomicBool>> {
     Ok(stop)
 }
 
+/// Lets requests to end pass.
+pub fn disregard() -> Result<()> {
+    let nobody = Arc::new(AtomicBool::new(false));
+    for signal in END {
+        flag::register(*signal, Arc::clone(&nobody)).context("cannot listen for signals")?;
+    }
+    Ok(())
+}
+
 /// What a worker was told.
 pub struct Told {
     /// It is to save its work and stop.

@@ -1,10 +1,12 @@
 //! `noisescale status`: where a study stands, from any shell.
 
 use crate::cli::StatusArgs;
-use crate::folder::Folder;
+use crate::folder::{FailedRun, Folder};
 use anyhow::Result;
 use ledger::Status;
-use spec::Record;
+use spec::{Failure, FailureKind, Record};
+use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::SystemTime;
 
 /// Where a study stands.
@@ -18,8 +20,36 @@ struct Standing {
     stalled: usize,
     diverged: usize,
     in_progress: usize,
+    /// Runs that a command of the study's own failed at and that have no record.
+    failed: Failed,
     warnings: Vec<String>,
     alarms: Vec<String>,
+}
+
+/// Failed runs, and why the last one failed.
+#[derive(serde::Serialize)]
+struct Failed {
+    runs: usize,
+    attempts: usize,
+    by_kind: BTreeMap<FailureKind, usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    newest: Option<Failure>,
+}
+
+impl Failed {
+    /// Of these runs.
+    fn of(runs: Vec<FailedRun>) -> Self {
+        let mut by_kind = BTreeMap::new();
+        for run in &runs {
+            *by_kind.entry(run.failure.failure).or_default() += 1;
+        }
+        Self {
+            runs: runs.len(),
+            attempts: runs.iter().map(|run| run.attempts).sum(),
+            by_kind,
+            newest: (runs.into_iter().map(|run| run.failure)).max_by_key(|failure| failure.at_ms),
+        }
+    }
 }
 
 /// Prints where a study stands.
@@ -39,17 +69,18 @@ pub fn run(args: &StatusArgs) -> Result<()> {
         stalled: status.outcomes.stalled,
         diverged: status.outcomes.diverged,
         in_progress: status.claimed(),
+        failed: Failed::of(folder.failed_runs(&grown.points)?),
         warnings: status.warnings.iter().map(ToString::to_string).collect(),
         alarms: status.conflicts.iter().map(ToString::to_string).collect(),
     };
     match args.json {
         true => println!("{}", serde_json::to_string_pretty(&standing)?),
-        false => print(&standing),
+        false => print(&standing, &args.dir),
     }
     Ok(())
 }
 
-fn print(standing: &Standing) {
+fn print(standing: &Standing, dir: &Path) {
     let share = 100.0 * standing.recorded as f64 / standing.planned.max(1) as f64;
     println!("{}", standing.study);
     println!(
@@ -66,10 +97,37 @@ fn print(standing: &Standing) {
         "{} trained, {} stalled, {} diverged; {} claimed by running processes",
         standing.trained, standing.stalled, standing.diverged, standing.in_progress
     );
+    if let Some(newest) = &standing.failed.newest {
+        print_failed(&standing.failed, newest, dir);
+    }
     for warning in &standing.warnings {
         println!("warning: {warning}");
     }
     for alarm in &standing.alarms {
         println!("alarm: {alarm}");
+    }
+}
+
+fn print_failed(failed: &Failed, newest: &Failure, dir: &Path) {
+    let kinds: Vec<String> = (failed.by_kind.iter())
+        .map(|(kind, count)| format!("{count} {kind}"))
+        .collect();
+    println!(
+        "{} failed so far, in {} attempts: {}; they are tried again when the study is run",
+        failed.runs,
+        failed.attempts,
+        kinds.join(", ")
+    );
+    println!(
+        "the last, run {} (width {}, B {}, ε {}, seed {}): {}",
+        newest.run,
+        newest.width,
+        newest.batch_size,
+        newest.learning_rate,
+        newest.seed,
+        newest.reason
+    );
+    if let Some(log) = &newest.log {
+        println!("its standard error: {}", dir.join(log).display());
     }
 }

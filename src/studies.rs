@@ -1,6 +1,6 @@
 //! The studies that come with the program, and how a study is named on the command line.
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use engine::data::{self, Store};
 use spec::{Override, Study, Task};
 use std::path::Path;
@@ -108,8 +108,14 @@ pub fn open(name: &str, overrides: &[Override]) -> Result<Source> {
     })
 }
 
-/// Looks at the user's own data, if the study has such: a plan needs their size.
+/// Looks at the user's own data, if the study has such: a plan needs their size. A
+/// command's working folder becomes one that holds wherever the study's copy lies.
 pub fn complete(mut study: Study) -> Result<Study> {
+    if let Some(rules) = &mut study.command_rules {
+        let folder = std::path::absolute(Path::new(".").join(&rules.folder))
+            .with_context(|| format!("{}: cannot find the folder", rules.folder.display()))?;
+        rules.folder = folder.components().collect();
+    }
     if let Task::Files(files) = &study.setting.task {
         let content = data::inspect_files(files)?;
         let files = spec::task::FileTask {

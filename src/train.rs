@@ -1,16 +1,15 @@
 //! `noisescale train`: one run of a study, or a few seeds of it.
 
 use crate::cli::{RunArgs, TrainArgs};
+use crate::command::Trial;
 use crate::device::Trainer;
-use crate::studies;
+use crate::{command, studies};
 use analysis::Sample;
-use anyhow::Result;
-use engine::data::Dataset;
-use engine::pool::Listed;
+use anyhow::{Result, bail};
 use engine::train::{Compiled, Progress};
 use indicatif::{HumanCount, ProgressBar, ProgressStyle};
 use spec::time::TimeBounds;
-use spec::{Outcome, Record, Run, Study};
+use spec::{Call, Failure, Outcome, Record, Run, Study};
 use std::io::IsTerminal;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -32,7 +31,7 @@ pub fn select(study: &Study, args: &RunArgs, length: Length) -> Run {
     let batch_size = args
         .batch_size
         .unwrap_or_else(|| study.typical_batch_size());
-    let examples = study.setting.content().split.train;
+    let examples = study.setting.training_examples();
     let steps = match length {
         Length::Study => study.time_at(args.width).steps(examples, batch_size),
         Length::Epochs(epochs) => TimeBounds { epochs, steps: 0 }.steps(examples, batch_size),
@@ -52,7 +51,11 @@ pub fn select(study: &Study, args: &RunArgs, length: Length) -> Run {
 
 /// Trains, and prints what came out.
 pub fn run(args: &TrainArgs) -> Result<()> {
-    let study = studies::open(&args.run.study, &args.run.overrides)?.study;
+    let mut study = studies::open(&args.run.study, &args.run.overrides)?.study;
+    if let Some(rules) = &mut study.command_rules {
+        // Whoever tries a command wants to see how it fails.
+        rules.retries = 0;
+    }
     let length = match (args.epochs, args.steps) {
         (Some(epochs), _) => Length::Epochs(epochs),
         (_, Some(steps)) => Length::Steps(steps),
@@ -66,13 +69,12 @@ pub fn run(args: &TrainArgs) -> Result<()> {
             ..first.clone()
         })
         .collect();
-    let data = studies::data(&study)?;
-    let trainer = args.device.open()?;
+    let trainer = args.device.open(&study)?;
     if !args.json {
         describe(&study, &runs[0], &trainer)?;
     }
     let bar = progress_bar(args, runs.len() as u64 * first.steps);
-    let records = train(&trainer, &data, &runs, &bar)?;
+    let (records, failures) = train(&trainer, &runs, &bar)?;
     bar.finish_and_clear();
     for record in &records {
         match args.json {
@@ -83,7 +85,16 @@ pub fn run(args: &TrainArgs) -> Result<()> {
     if !args.json && records.len() > 1 {
         summarize(&records);
     }
-    Ok(())
+    match failures.last() {
+        Some(last) => bail!(
+            "{} of {} runs gave no outcome; the last, seed {}: {}",
+            failures.len(),
+            runs.len(),
+            last.seed,
+            last.reason
+        ),
+        None => Ok(()),
+    }
 }
 
 /// Cores of this machine.
@@ -93,23 +104,23 @@ pub fn cores() -> usize {
 
 fn train(
     trainer: &Trainer,
-    data: &Dataset,
     runs: &[Run],
     bar: &ProgressBar,
-) -> Result<Vec<Record>> {
+) -> Result<(Vec<Record>, Vec<Failure>)> {
     let steps: Vec<AtomicU64> = runs.iter().map(|_| AtomicU64::new(0)).collect();
     let watch = |at: usize, progress: &Progress| {
         let before = steps[at].swap(progress.step, Ordering::Relaxed);
-        bar.inc(progress.step - before);
+        bar.inc(progress.step.saturating_sub(before));
         if let Some(last) = progress.curve.last() {
             let accuracy = 100.0 * last.test_accuracy;
             bar.set_message(format!("seed {}: test {accuracy:.2} %", runs[at].seed));
         }
         ControlFlow::Continue(())
     };
-    let list = Listed::new(runs, &watch);
-    trainer.train(data, &list)?;
-    Ok(list.into_records().into_iter().flatten().collect())
+    let trial = Trial::new(runs, &watch);
+    let trained = trainer.train(&trial);
+    let found = trial.finish();
+    trained.map(|()| found)
 }
 
 fn progress_bar(args: &TrainArgs, steps: u64) -> ProgressBar {
@@ -123,14 +134,24 @@ fn progress_bar(args: &TrainArgs, steps: u64) -> ProgressBar {
 }
 
 fn describe(study: &Study, run: &Run, trainer: &Trainer) -> Result<()> {
-    let compiled = Compiled::new(run)?;
+    let (parameters, memory) = match run.setting.command() {
+        Some(_) => (String::new(), String::new()),
+        None => {
+            let compiled = Compiled::new(run)?;
+            let count = HumanCount(compiled.network().parameter_count() as u64);
+            let megabytes = compiled.bytes_per_run().div_ceil(1 << 20);
+            (
+                format!(", {count} parameters"),
+                format!(", {megabytes} MB a run"),
+            )
+        }
+    };
     let epochs = run.steps as f64 * f64::from(run.batch_size.get())
-        / f64::from(study.setting.content().split.train);
+        / f64::from(study.setting.training_examples());
     println!(
-        "{}: width {}, {} parameters, {} scheme{}",
+        "{}: width {}{parameters}, {} scheme{}",
         study.title,
         run.width,
-        HumanCount(compiled.network().parameter_count() as u64),
         run.setting.scheme,
         if run.setting.has_batch_norm() {
             ", batch norm"
@@ -143,13 +164,20 @@ fn describe(study: &Study, run: &Run, trainer: &Trainer) -> Result<()> {
         false => format!(", ḡ {:.0}", run.normalized_noise().get()),
     };
     println!(
-        "B {}, ε {}{noise}; {} steps ({epochs:.1} epochs) on {}, {} MB a run",
+        "B {}, ε {}{noise}; {} steps ({epochs:.1} epochs) {}{memory}",
         run.batch_size,
         run.learning_rate,
         HumanCount(run.steps),
-        trainer.name(),
-        compiled.bytes_per_run().div_ceil(1 << 20),
+        trainer.in_words(),
     );
+    if let Some(own) = run.setting.command() {
+        let call = Call {
+            run,
+            run_folder: "RUN_FOLDER",
+            slot: 0,
+        };
+        println!("{}", command::command_line(&own.words(&call)));
+    }
     Ok(())
 }
 
@@ -178,9 +206,12 @@ fn sentence(record: &Record) -> String {
     let found = described(record);
     let outcome = match record.outcome {
         Outcome::Trained { test_accuracy } => format!(
-            "trained, test accuracy {:.2} %, validation {:.2} %",
+            "trained, test accuracy {:.2} %{}",
             100.0 * test_accuracy,
-            100.0 * found.validation_accuracy.unwrap_or(f64::NAN)
+            match found.validation_accuracy {
+                Some(accuracy) => format!(", validation {:.2} %", 100.0 * accuracy),
+                None => String::new(),
+            }
         ),
         Outcome::Stalled {
             step,

@@ -10,11 +10,11 @@ use crate::cli::positive;
 use crate::device::DeviceArgs;
 use crate::failure::{Interrupted, Mistake};
 use crate::folder::Folder;
+use crate::run::failed_runs;
 use crate::runner::{self, Display, Finish, Means, human_duration};
 use crate::shard::{self, Shard};
 use crate::signals::Told;
 use crate::slurm::{Submission, requeue};
-use crate::studies;
 use anyhow::Result;
 use clap::Args;
 use spec::Run;
@@ -80,6 +80,11 @@ pub fn run(args: &WorkArgs) -> Result<()> {
     if finish == Finish::Interrupted {
         return stopped(&folder, before, &told, start);
     }
+    if finish == Finish::WithFailures
+        && let Some(failed) = failed_runs(&folder)?
+    {
+        return Err(failed.into());
+    }
     println!(
         "{title}: done in {}, {} runs recorded in the folder",
         human_duration(start.elapsed().as_secs_f64()),
@@ -95,10 +100,8 @@ fn train(
     told: &Told,
     display: &Display,
 ) -> Result<Finish> {
-    let data = studies::data(&folder.study)?;
-    let trainer = args.device.open()?;
+    let trainer = args.device.open(&folder.study)?;
     let means = Means {
-        data: &data,
         trainer: &trainer,
         save_every: Duration::from_secs_f64(args.checkpoint_every),
         stop: &told.stop,

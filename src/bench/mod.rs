@@ -308,6 +308,7 @@ fn network(case: &Case, run: &Run, compiled: &Compiled, data: &Dataset) -> Netwo
         Family::Cnn { .. } => ("cnn", 0),
         Family::Wrn { .. } => ("wrn", 0),
         Family::Layers { .. } => ("layers", 0),
+        Family::Command(_) => ("command", 0),
     };
     Network {
         family,

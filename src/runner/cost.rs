@@ -9,9 +9,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Multiply–adds of one training step.
+/// Multiply–adds of one training step. The network of a command is not known: its work
+/// is counted in examples.
 pub fn step_products(run: &Run) -> f64 {
-    let products = run.network().map_or(0, |network| network.step_products());
+    let products = run.network().map_or(1, |network| network.step_products());
     products as f64 * f64::from(run.batch_size.get())
 }
 
@@ -22,12 +23,12 @@ pub fn products(run: &Run) -> f64 {
 
 /// Multiply–adds of all evaluations of a run.
 fn evaluation_products(run: &Run) -> f64 {
-    let forward = run
-        .network()
-        .map_or(0, |network| network.forward_products());
+    let Ok(network) = run.network() else {
+        return 0.0;
+    };
     let split = run.setting.content().split;
     let looks = run.setting.evaluation.schedule(run.steps).len();
-    forward as f64 * f64::from(split.test + split.validation) * looks as f64
+    network.forward_products() as f64 * f64::from(split.test + split.validation) * looks as f64
 }
 
 /// How fast one core of this machine trains a network.
@@ -60,10 +61,14 @@ impl Machine {
         })
     }
 
+    /// Seconds per multiply–add.
+    fn rate(&self) -> f64 {
+        self.seconds_per_step / self.step_products.max(1.0)
+    }
+
     /// Seconds that a run of a like network takes on one core, evaluations included.
     pub fn seconds(&self, run: &Run) -> f64 {
-        let rate = self.seconds_per_step / self.step_products.max(1.0);
-        rate * products(run)
+        self.rate() * products(run)
     }
 }
 
@@ -74,6 +79,8 @@ pub enum DeviceKind {
     Core,
     /// A GPU.
     Gpu,
+    /// The study's own command.
+    Command,
 }
 
 impl DeviceKind {
@@ -82,6 +89,7 @@ impl DeviceKind {
         record.device.starts_with(match self {
             Self::Core => "cpu",
             Self::Gpu => "cuda",
+            Self::Command => crate::command::DEVICE,
         })
     }
 }
@@ -95,7 +103,12 @@ pub enum Source {
     ThisMachine,
     /// A few steps on this machine, and that a GPU is [`ASSUMED_SPEEDUP`] times as fast.
     Assumed,
+    /// Nothing: a run of a command is taken to last [`SUPPOSED_SECONDS`].
+    Supposed,
 }
+
+/// How long a run of the study's own command is taken to last until one has ended.
+pub const SUPPOSED_SECONDS: f64 = 120.0;
 
 /// How many times as fast as a core a GPU is taken to be until it has recorded something.
 pub const ASSUMED_SPEEDUP: f64 = 50.0;
@@ -132,21 +145,22 @@ impl Rates {
     /// Widths without a record go by the nearest one that has some; if none has, by
     /// this machine.
     fn measure_others(&mut self, runs: &[Run], kind: DeviceKind) -> Result<()> {
-        if self.by_width.is_empty() {
-            let faster = match kind {
-                DeviceKind::Core => 1.0,
-                DeviceKind::Gpu => ASSUMED_SPEEDUP,
-            };
-            for (width, run) in middle_runs(runs) {
-                let machine = Machine::measure(run)?;
-                let rate = machine.seconds_per_step / machine.step_products.max(1.0);
-                self.by_width.insert(width, rate / faster);
-            }
-            self.source = match kind {
-                DeviceKind::Core => Source::ThisMachine,
-                DeviceKind::Gpu => Source::Assumed,
-            };
+        if !self.by_width.is_empty() {
+            return Ok(());
         }
+        for (width, run) in middle_runs(runs) {
+            let rate = match kind {
+                DeviceKind::Core => Machine::measure(run)?.rate(),
+                DeviceKind::Gpu => Machine::measure(run)?.rate() / ASSUMED_SPEEDUP,
+                DeviceKind::Command => SUPPOSED_SECONDS / products(run).max(1.0),
+            };
+            self.by_width.insert(width, rate);
+        }
+        self.source = match kind {
+            DeviceKind::Core => Source::ThisMachine,
+            DeviceKind::Gpu => Source::Assumed,
+            DeviceKind::Command => Source::Supposed,
+        };
         Ok(())
     }
 

@@ -9,8 +9,8 @@ mod progress;
 mod queue;
 
 pub use cost::{
-    ASSUMED_SPEEDUP, DeviceKind, Machine, Rates, Source, made_up, middle_runs, products,
-    step_products,
+    ASSUMED_SPEEDUP, DeviceKind, Machine, Rates, SUPPOSED_SECONDS, Source, made_up, middle_runs,
+    products, step_products,
 };
 pub use progress::{Display, human_duration};
 
@@ -18,12 +18,12 @@ use crate::device::Trainer;
 use crate::folder::{Folder, Grown};
 use analysis::extension::extended_points;
 use anyhow::Result;
-use engine::data::Dataset;
 use ledger::{Ledger, LedgerError, Writer};
 use queue::{Courtesy, Ended, Queue};
-use spec::{Record, Run};
+use spec::{Record, Run, RunId};
+use std::collections::HashSet;
 use std::sync::Mutex;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 /// How running a study ended.
@@ -31,15 +31,15 @@ use std::time::{Duration, Instant, SystemTime};
 pub enum Finish {
     /// Every run that the study asks for is recorded.
     Complete,
+    /// Every run but those at which the study's own command failed.
+    WithFailures,
     /// Somebody asked to stop.
     Interrupted,
 }
 
 /// What runs are trained with.
 pub struct Means<'a> {
-    /// The data.
-    pub data: &'a Dataset,
-    /// The device.
+    /// The device, or the study's own command, with its data.
     pub trainer: &'a Trainer,
     /// A run under way is saved when so much work would be lost.
     pub save_every: Duration,
@@ -56,18 +56,25 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 pub fn execute(folder: &mut Folder, means: &Means<'_>) -> Result<Finish> {
     folder.ledger.checkpoints().sweep(SystemTime::now())?;
     let mut writer = None;
+    // Runs that failed as often as they may: the same command, given again, tries again.
+    let mut given_up: HashSet<RunId> = HashSet::new();
     loop {
         folder.ledger.refresh()?;
-        let todo = next_runs(folder);
+        let mut todo = next_runs(folder);
+        let wanted = todo.len();
+        todo.retain(|run| !given_up.contains(&run.id()));
         if todo.is_empty() {
-            return Ok(Finish::Complete);
+            return Ok(Finish::of_missing(wanted));
         }
+        failed_last(folder, &mut todo)?;
+        let ids: Vec<RunId> = todo.iter().map(Run::id).collect();
         let writer = opened(&mut writer, &folder.ledger)?;
-        match means.train(folder, todo, writer, Courtesy::LeaveClaimed)? {
+        let (ended, failed) = means.train(folder, todo, writer, Courtesy::LeaveClaimed)?;
+        given_up.extend(failed);
+        match ended {
             Ended::Done => {}
             Ended::Stopped => return Ok(Finish::Interrupted),
-            // Another process has claimed what is left: see what it brings.
-            Ended::Waiting => std::thread::sleep(LOOK_EVERY),
+            Ended::Waiting => wait_for_others(folder, &ids, means.stop)?,
         }
     }
 }
@@ -86,24 +93,47 @@ pub fn execute_listed(
     folder.ledger.checkpoints().sweep(SystemTime::now())?;
     let mut writer = None;
     let mut waiting_since: Option<Instant> = None;
+    let mut given_up: HashSet<RunId> = HashSet::new();
     loop {
         folder.ledger.refresh()?;
-        let todo = folder.ledger.missing(runs.to_vec());
+        let mut todo = folder.ledger.missing(runs.to_vec());
+        let missing = todo.len();
+        todo.retain(|run| !given_up.contains(&run.id()));
         if todo.is_empty() {
-            return Ok(Finish::Complete);
+            return Ok(Finish::of_missing(missing));
         }
+        failed_last(folder, &mut todo)?;
         let courtesy = match waiting_since.is_some_and(|since| since.elapsed() >= patience) {
             true => Courtesy::TakeClaimed,
             false => Courtesy::LeaveClaimed,
         };
         let writer = opened(&mut writer, &folder.ledger)?;
-        match means.train(folder, todo, writer, courtesy)? {
+        let (ended, failed) = means.train(folder, todo, writer, courtesy)?;
+        given_up.extend(failed);
+        match ended {
             Ended::Done => {}
             Ended::Stopped => return Ok(Finish::Interrupted),
             Ended::Waiting => {
                 waiting_since.get_or_insert_with(Instant::now);
                 std::thread::sleep(LOOK_EVERY.min(patience));
             }
+        }
+    }
+}
+
+/// Other processes have claimed what is left: waits until one of them brings a record or
+/// gives up a run.
+fn wait_for_others(folder: &mut Folder, runs: &[RunId], stop: &AtomicBool) -> Result<()> {
+    let mut claims = folder.ledger.claims();
+    loop {
+        std::thread::sleep(LOOK_EVERY);
+        if stop.load(Ordering::Relaxed) || folder.ledger.refresh()? > 0 {
+            return Ok(());
+        }
+        let taken = claims.others_claims(SystemTime::now())?;
+        let is_free = |run: &RunId| folder.ledger.get(*run).is_none() && !taken.contains(run);
+        if runs.iter().any(is_free) {
+            return Ok(());
         }
     }
 }
@@ -119,19 +149,42 @@ fn opened<'a>(
     })
 }
 
+impl Finish {
+    /// After all that could be trained was: so many runs are still missing.
+    fn of_missing(runs: usize) -> Self {
+        match runs {
+            0 => Self::Complete,
+            _ => Self::WithFailures,
+        }
+    }
+}
+
 impl Means<'_> {
+    /// Trains runs; also says which ones a command has failed at for good.
     fn train(
         &self,
         folder: &Folder,
         todo: Vec<Run>,
         writer: &Mutex<Writer>,
         courtesy: Courtesy,
-    ) -> Result<Ended> {
+    ) -> Result<(Ended, Vec<RunId>)> {
         self.display.plan(&todo, folder.ledger.records());
         let queue = Queue::new(&folder.ledger, todo, writer, courtesy, self);
-        self.trainer.train(self.data, &queue)?;
-        queue.finish()
+        self.trainer.train(&queue)?;
+        let given_up = queue.given_up();
+        Ok((queue.finish()?, given_up))
     }
+}
+
+/// Puts runs that have failed behind those that have not been tried: a run that always
+/// fails must not keep the others from being trained.
+fn failed_last(folder: &Folder, runs: &mut [Run]) -> Result<()> {
+    if folder.study.command_rules.is_some() {
+        let failures = folder.ledger.failures().read()?;
+        let failed: HashSet<RunId> = failures.iter().map(|failure| failure.run).collect();
+        runs.sort_by_key(|run| failed.contains(&run.id()));
+    }
+    Ok(())
 }
 
 /// The runs that the study asks for next and that are not recorded, seeds

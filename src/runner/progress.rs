@@ -96,6 +96,11 @@ impl Display {
         self.show(&mut state);
     }
 
+    /// An attempt at a run has failed: what it did does not count.
+    pub fn failed(&self, run: &Run) {
+        self.state().partial.remove(&run.id());
+    }
+
     /// A run goes on from its checkpoint.
     pub fn resumed(&self) {
         self.state().resumed += 1;

@@ -3,14 +3,16 @@
 use super::Means;
 use super::cost::step_products;
 use super::progress::Display;
+use crate::command::{After, Desk, Sink};
 use anyhow::Result;
 use engine::checkpoint::Checkpoint;
 use engine::pool::Supply;
 use engine::train::Progress;
-use ledger::{Checkpoints, Claims, Ledger, LedgerError, Writer};
-use spec::{Record, Run, RunId};
+use ledger::{Checkpoints, Claims, Failures, Ledger, LedgerError, Writer};
+use spec::{Failure, Record, Run, RunId};
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -52,6 +54,10 @@ pub struct Queue<'a> {
     checkpoints: Mutex<Checkpoints>,
     /// What the trainer calls itself.
     device: String,
+    /// The study's folder, and where commands keep the folders of their runs.
+    dir: PathBuf,
+    scratch: PathBuf,
+    has_precedent: bool,
     stop: &'a AtomicBool,
     display: &'a Display,
 }
@@ -63,6 +69,8 @@ struct State {
     claims: Claims,
     failure: Option<LedgerError>,
     warned: bool,
+    failures: Failures,
+    given_up: Vec<RunId>,
 }
 
 impl<'a> Queue<'a> {
@@ -82,10 +90,15 @@ impl<'a> Queue<'a> {
                 claims: ledger.claims(),
                 failure: None,
                 warned: false,
+                failures: ledger.failures(),
+                given_up: Vec::new(),
             }),
             writer,
             courtesy,
             save_every: means.save_every,
+            dir: ledger.dir().into(),
+            scratch: ledger.dir().join("scratch"),
+            has_precedent: ledger.runs() > 0,
             checkpoints: Mutex::new(ledger.checkpoints()),
             device: means.trainer.name(),
             stop: means.stop,
@@ -109,6 +122,11 @@ impl<'a> Queue<'a> {
                 (false, _) => Ended::Waiting,
             },
         )
+    }
+
+    /// Runs that have failed as often as they may.
+    pub fn given_up(&self) -> Vec<RunId> {
+        self.state().given_up.clone()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -141,6 +159,10 @@ impl State {
             let Some(run) = self.waiting.pop_front() else {
                 break;
             };
+            if run.setting.command().is_some() {
+                // What a command takes is not known, and surely longer than a claim.
+                products = PARCEL_PRODUCTS;
+            }
             products += step_products(&run) * run.steps as f64;
             parcel.push(run);
         }
@@ -269,5 +291,47 @@ impl Supply for Queue<'_> {
         {
             self.warn(&error);
         }
+    }
+}
+
+impl Desk for Queue<'_> {
+    fn scratch(&self) -> &Path {
+        &self.scratch
+    }
+
+    fn sink(&self, run: &Run) -> Sink {
+        let name = format!("logs/{}.stderr", run.id());
+        Sink::File {
+            path: self.dir.join(&name),
+            name,
+        }
+    }
+
+    fn has_precedent(&self) -> bool {
+        self.has_precedent
+    }
+
+    fn failed(&self, run: &Run, failure: Failure, after: After) {
+        let mut state = self.state();
+        if let Err(error) = state.failures.append(&failure) {
+            state.failure = Some(error);
+            return;
+        }
+        let id = run.id();
+        if after == After::GivenUp {
+            state.given_up.push(id);
+            if let Err(error) = state.claims.release(&[id], SystemTime::now()) {
+                self.warn(&error);
+            }
+        }
+        drop(state);
+        self.display.failed(run);
+        let then = match after {
+            After::AnotherAttempt => "it is tried again",
+            After::GivenUp => "it is left out for now",
+        };
+        let reason = &failure.reason;
+        self.display
+            .warn(&format!("run {id} failed: {reason}; {then}"));
     }
 }

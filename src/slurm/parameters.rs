@@ -9,6 +9,7 @@ use crate::runner::DeviceKind;
 use anyhow::Result;
 use clap::Args;
 use serde::{Deserialize, Serialize};
+use spec::Study;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
@@ -74,6 +75,9 @@ pub struct Parameters {
     pub gpus_per_task: Option<u32>,
     /// Cores for each task.
     pub cpus_per_task: u32,
+    /// Commands of the study that a task runs at once, if it has one of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commands: Option<u32>,
     /// Memory for each task.
     pub mem: Option<String>,
     /// Time limit, if it was given.
@@ -108,6 +112,7 @@ impl Parameters {
             partition: None,
             gpus_per_task: None,
             cpus_per_task: 4,
+            commands: None,
             mem: None,
             time: None,
             precision: Precision::Tf32,
@@ -155,17 +160,26 @@ impl Parameters {
         Ok(self)
     }
 
+    /// For the runs of this study.
+    pub fn for_study(mut self, study: &Study) -> Self {
+        let rules = study.command_rules.as_ref();
+        self.commands = rules.map(|rules| rules.concurrency as u32);
+        self
+    }
+
     /// What a task trains on.
     pub fn device_kind(&self) -> DeviceKind {
-        match self.gpus_per_task {
-            Some(_) => DeviceKind::Gpu,
-            None => DeviceKind::Core,
+        match (self.commands, self.gpus_per_task) {
+            (Some(_), _) => DeviceKind::Command,
+            (None, Some(_)) => DeviceKind::Gpu,
+            (None, None) => DeviceKind::Core,
         }
     }
 
-    /// Devices of a task that train at once.
+    /// Devices of a task that train at once, or commands that it runs.
     pub fn lanes(&self) -> u32 {
-        self.gpus_per_task.unwrap_or(self.cpus_per_task)
+        let devices = self.gpus_per_task.unwrap_or(self.cpus_per_task);
+        self.commands.unwrap_or(devices)
     }
 }
 

@@ -47,17 +47,20 @@ pub fn task(
         patience,
         gpus_per_task,
         precision,
+        commands,
         ..
     } = &submission.parameters;
-    let device = match (gpus_per_task, precision) {
-        (None, _) => "cpu".into(),
-        (Some(_), Precision::Tf32) => "cuda --precision tf32".to_owned(),
-        (Some(_), Precision::Fp32) => "cuda --precision fp32".to_owned(),
+    // A study's own command knows what it trains on, and how many at once.
+    let threads = "--threads \"${SLURM_CPUS_PER_TASK:-1}\" ";
+    let device = match (commands, gpus_per_task, precision) {
+        (Some(_), _, _) => String::new(),
+        (None, None, _) => format!("--device cpu {threads}"),
+        (None, Some(_), Precision::Tf32) => format!("--device cuda --precision tf32 {threads}"),
+        (None, Some(_), Precision::Fp32) => format!("--device cuda --precision fp32 {threads}"),
     };
     let command = format!(
-        "work {} --submission {} --shard \"$SLURM_ARRAY_TASK_ID/{tasks}\" --device {device} \
-         --threads \"${{SLURM_CPUS_PER_TASK:-1}}\" --checkpoint-every {checkpoint_every} \
-         --patience {patience}",
+        "work {} --submission {} --shard \"$SLURM_ARRAY_TASK_ID/{tasks}\" {device}\
+         --checkpoint-every {checkpoint_every} --patience {patience}",
         quoted(text(dir)?),
         submission.name,
     );

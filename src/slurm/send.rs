@@ -7,7 +7,7 @@ use super::parameters::{Parameters, TimeLimit};
 use super::script::{self, Batch, for_shell};
 use super::submission::{Submission, Task, folder, free_number, name_of, take_name, write_once};
 use crate::folder::Folder;
-use crate::runner::{ASSUMED_SPEEDUP, Rates, Source, human_duration, next_runs};
+use crate::runner::{ASSUMED_SPEEDUP, Rates, SUPPOSED_SECONDS, Source, human_duration, next_runs};
 use anyhow::{Result, anyhow};
 use spec::{Record, Run};
 use std::path::Path;
@@ -82,7 +82,8 @@ pub fn send(folder: &Folder, order: Order<'_>, mode: Mode) -> Result<Sent> {
     if todo.is_empty() {
         return Ok(Sent::OnItsWay { runs: missing });
     }
-    let (tasks, source) = share_out(folder, todo, &order.parameters, mode)?;
+    let parameters = order.parameters.for_study(&folder.study);
+    let (tasks, source) = share_out(folder, todo, &parameters, mode)?;
     let round = order.after.map_or(1, |before| before.round + 1);
     let name = match (order.after, mode) {
         (_, Mode::DryRun) => name_of(free_number(dir)?),
@@ -97,7 +98,7 @@ pub fn send(folder: &Folder, order: Order<'_>, mode: Mode) -> Result<Sent> {
     };
     // The same whether the study was just read or is the folder's.
     let study = dir.file_name().unwrap_or_default().to_string_lossy();
-    let submission = Submission::new(name, study.into(), round, order.parameters, &tasks);
+    let submission = Submission::new(name, study.into(), round, parameters, &tasks);
     let limit = time_limit(&submission.parameters, &tasks);
     let mut announcement = Announcement {
         name: submission.name.clone(),
@@ -235,6 +236,11 @@ fn in_words(source: Source) -> String {
         Source::Assumed => format!(
             "Nothing was trained on GPUs yet: times suppose {ASSUMED_SPEEDUP} times the speed of \
              a core of this machine."
+        ),
+        Source::Supposed => format!(
+            "The command has no outcome yet: times suppose {} a run. --array N sets the \
+             number of tasks.",
+            human_duration(SUPPOSED_SECONDS)
         ),
     }
 }

@@ -55,7 +55,7 @@ impl StudyBrief {
             momentum: setting.optimizer.momentum,
             weight_scale: setting.weight_scale,
             regularizers: setting.regularizers,
-            examples: setting.content().split.train,
+            examples: setting.training_examples(),
             widths: study.widths.clone(),
             seeds: study.seeds,
             spending: study.spending,

@@ -35,7 +35,7 @@ impl Limits {
             Search::Grid(_) | Search::Stability(_) => 0,
         };
         Self {
-            examples: study.setting.content().split.train,
+            examples: study.setting.training_examples(),
             learning_rate: None,
             step: 1,
             points: planned + extra,

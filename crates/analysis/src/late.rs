@@ -107,7 +107,7 @@ mod tests {
     fn curve(accuracies: [f64; 6]) -> Vec<CurvePoint> {
         let point = |(at, validation_accuracy): (usize, &f64)| CurvePoint {
             step: 10 * (at as u64 + 1),
-            training_loss: 0.1,
+            training_loss: Some(0.1),
             test_accuracy: 0.9,
             validation_accuracy: *validation_accuracy,
         };

@@ -180,7 +180,7 @@ pub fn normalized_noise(setting: &Setting, place: Place) -> NormalizedNoiseScale
         place.learning_rate,
         setting.optimizer.momentum,
         place.batch_size,
-        setting.content().split.train,
+        setting.training_examples(),
     );
     setting
         .scheme

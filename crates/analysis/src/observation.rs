@@ -65,6 +65,14 @@ pub struct RunCounts {
     pub duplicates: usize,
     /// Records of no run of the plan.
     pub strays: usize,
+    /// Runs of the plan that a user's own command has failed to train so far; whoever
+    /// reads the journal of failures fills this in.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub failed: usize,
+}
+
+fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 /// All points of a study with their records.

@@ -319,7 +319,7 @@ impl<'a> Training<'a> {
         let training_loss = self.progress.loss_sum / self.progress.loss_count as f64;
         let point = CurvePoint {
             step,
-            training_loss,
+            training_loss: Some(training_loss),
             test_accuracy,
             validation_accuracy,
         };
@@ -377,7 +377,7 @@ pub(crate) fn check_fit(
 }
 
 /// Whether a run ends at an evaluation, and how.
-pub(crate) fn judge(run: &Run, step: u64, test_accuracy: f64) -> Option<Outcome> {
+pub fn judge(run: &Run, step: u64, test_accuracy: f64) -> Option<Outcome> {
     let rule = run.setting.evaluation;
     let stalled = Outcome::Stalled {
         step,

@@ -190,7 +190,7 @@ fn gpu_losses(
         // An evaluation takes the sum away and leaves the mean since the last.
         let evaluated = progress.loss_count == 0;
         let total = match progress.curve.last() {
-            Some(point) if evaluated => point.training_loss * f64::from(count),
+            Some(point) if evaluated => point.training_loss.unwrap() * f64::from(count),
             _ => progress.loss_sum,
         };
         losses.push(total - sum);

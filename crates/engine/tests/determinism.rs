@@ -138,7 +138,7 @@ fn outcomes_are_recorded() {
         diverged
             .curve
             .iter()
-            .all(|point| point.training_loss.is_finite())
+            .all(|point| point.training_loss.is_some_and(f64::is_finite))
     );
     // A tiny one never leaves chance: stopped at the first look beyond 20 % of 225 steps.
     let stalled = outcome(&["search.learning_rate=1e-9", "time.stall_accuracy=0.9"]);

@@ -4,6 +4,7 @@ use crate::checkpoint::Checkpoints;
 use crate::claims::Claims;
 use crate::disk::{create_folder, stems};
 use crate::error::{Action, LedgerError};
+use crate::failures::Failures;
 use crate::line_file::{FORMAT, Header, SUFFIX};
 use crate::merge::{Conflict, Merged, Place};
 use crate::tail::{Growth, Tail, Verdict};
@@ -129,6 +130,11 @@ impl Ledger {
     /// What this process and others are working on.
     pub fn claims(&self) -> Claims {
         Claims::new(&self.dir)
+    }
+
+    /// Attempts that gave no outcome.
+    pub fn failures(&self) -> Failures {
+        Failures::new(&self.dir)
     }
 
     /// Where long cohorts stand.

@@ -15,6 +15,7 @@
 //! DIR/records/<writer>.jsonl       outcomes, one line each        Ledger, Writer
 //! DIR/claims/<writer>.jsonl        who works on what, as hints    Claims, ClaimsView
 //! DIR/checkpoints/<id>.safetensors where long cohorts stand       Checkpoints
+//! DIR/failures/<writer>.jsonl      attempts without an outcome    Failures
 //! ```
 //!
 //! The formats are specified in `docs/LEDGER.md`.
@@ -23,6 +24,7 @@ mod checkpoint;
 mod claims;
 mod disk;
 mod error;
+mod failures;
 mod journal;
 mod line_file;
 mod merge;
@@ -35,6 +37,7 @@ mod writer;
 pub use checkpoint::{Checkpoints, LEFTOVER_AGE};
 pub use claims::{Claimant, Claims, ClaimsView, HEARTBEAT, LEASE};
 pub use error::{Action, LedgerError};
+pub use failures::Failures;
 pub use journal::{Ledger, Warning};
 pub use line_file::FORMAT;
 pub use merge::{Conflict, Place};

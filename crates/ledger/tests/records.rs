@@ -75,7 +75,7 @@ fn different_results_of_one_run_raise_an_alarm_on_the_cpu_alone() {
     let mut bent = record(3);
     bent.device = "cpu avx2".into();
     bent.outcome = Outcome::Diverged { step: 7 };
-    bent.curve[4].training_loss = bent.curve[4].training_loss.next_up();
+    bent.curve[4].training_loss = bent.curve[4].training_loss.map(f64::next_up);
     leave_file(
         dir.path(),
         "c",
@@ -174,7 +174,7 @@ fn a_record_that_json_cannot_hold_is_refused_before_it_is_written() {
     let mut ledger = Ledger::create(dir.path()).unwrap();
     let mut writer = ledger.writer().unwrap();
     let mut infinite = record(1);
-    infinite.curve[0].training_loss = f64::INFINITY;
+    infinite.curve[0].training_loss = Some(f64::INFINITY);
     let error = writer.append(&infinite).unwrap_err().to_string();
     assert!(error.contains("must be finite numbers"), "{error}");
     writer.append(&record(2)).unwrap();

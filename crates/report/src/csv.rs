@@ -101,7 +101,7 @@ fn run_cells(study: &Study, record: &Record, kinds: &[SearchKind]) -> Vec<String
         value(accuracy),
         value(record.late_test_accuracy()),
         value(record.validation_accuracy()),
-        value(record.curve.last().map(|point| point.training_loss)),
+        value(record.curve.last().and_then(|point| point.training_loss)),
         value(Some(record.seconds)),
         record.device.clone(),
         study.name.clone(),

@@ -151,10 +151,17 @@ fn record_flags(findings: &Findings) -> Vec<Flag> {
     let runs = findings.runs;
     let mut all = Vec::new();
     if runs.recorded < runs.planned {
+        let failed = match runs.failed {
+            0 => String::new(),
+            some => format!(
+                "; the command failed at {}: `noisescale status` says why",
+                words::counted(some as u64, "run")
+            ),
+        };
         all.push(flag(
             FlagKind::Incomplete,
             format!(
-                "{} of {} recorded so far; all below is of these",
+                "{} of {} recorded so far; all below is of these{failed}",
                 crate::number::count(runs.recorded as u64),
                 words::counted(runs.planned as u64, "run")
             ),

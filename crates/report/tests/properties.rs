@@ -57,7 +57,7 @@ fn recorded(study: &Study, outcomes: &[Option<Outcome>]) -> Vec<Record> {
         let accuracy = outcome.trained().unwrap_or(0.1);
         let curve = (0..run.seed % 7).map(|at| CurvePoint {
             step: at,
-            training_loss: f64::NAN,
+            training_loss: Some(f64::NAN),
             test_accuracy: accuracy,
             validation_accuracy: accuracy - 0.01 * at as f64,
         });

@@ -1,6 +1,7 @@
 //! Families: rules that make a network for every width (section 2 of the
 //! paper's supplement), and families that a study file spells out layer by layer.
 
+use crate::command::CommandFamily;
 use crate::network::{Layer, MisfitLayer, Network, Shape};
 use crate::quantity::Width;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -32,6 +33,8 @@ pub enum Family {
         /// First to last, without the read-out.
         layers: Vec<LayerRule>,
     },
+    /// Networks that a command of the user's own makes and trains.
+    Command(CommandFamily),
 }
 
 /// How a 2×2 window becomes one value.
@@ -127,6 +130,9 @@ pub enum FamilyError {
     /// A dropout rate that is not a probability below one.
     #[error("dropout rate must be at least 0 and below 1, not {0}")]
     DropoutRate(f64),
+    /// The networks of a command are known to it alone.
+    #[error("the study's own command makes its networks, and only it knows them")]
+    OwnCommand,
 }
 
 /// The two switches that change a family's layers.
@@ -159,6 +165,7 @@ impl Family {
         match self {
             Self::Mlp { hidden } if hidden.is_empty() => return Err(FamilyError::Empty),
             Self::Layers { layers } if layers.is_empty() => return Err(FamilyError::Empty),
+            Self::Command(_) => return Err(FamilyError::OwnCommand),
             Self::Mlp { hidden } => build.mlp(hidden),
             Self::Cnn { pool } => build.cnn(*pool, input),
             Self::Wrn { blocks } => build.wrn(*blocks as usize),
@@ -185,6 +192,7 @@ impl Family {
             Self::Cnn { .. } => "CNN".into(),
             Self::Wrn { .. } => "WRN".into(),
             Self::Layers { .. } => "custom".into(),
+            Self::Command(own) => own.name.clone().unwrap_or_else(|| "command".into()),
         }
     }
 

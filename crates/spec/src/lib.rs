@@ -5,6 +5,8 @@
 //! those of the paper *The Effect of Network Width on Stochastic Gradient
 //! Descent and Generalization* (Park, Sohl-Dickstein, Le, Smith; ICML 2019).
 
+pub mod command;
+pub mod failure;
 pub mod family;
 pub mod network;
 pub mod plan;
@@ -14,8 +16,11 @@ pub mod run;
 pub mod scheme;
 pub mod study;
 pub mod task;
+pub mod template;
 pub mod time;
 
+pub use command::{CommandFamily, CommandRules};
+pub use failure::{Failure, FailureKind, Fault};
 pub use family::{Family, FamilyError};
 pub use network::{Layer, Network, Parameter, Shape};
 pub use plan::{Point, SearchKind, plan, points};
@@ -28,4 +33,5 @@ pub use run::{Augmentation, Optimizer, Regularizers, Run, RunId, Setting, Update
 pub use scheme::Scheme;
 pub use study::{Override, Search, Spending, Study, StudyError};
 pub use task::{DatasetName, Task};
+pub use template::{Call, Place, Template};
 pub use time::{Evaluation, TimeBounds};

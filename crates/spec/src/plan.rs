@@ -169,7 +169,7 @@ fn stability_points(study: &Study, width: Width) -> Vec<Point> {
 fn bounded_steps(study: &Study, width: Width, batch: BatchSize) -> u64 {
     study
         .time_at(width)
-        .steps(study.setting.content().split.train, batch)
+        .steps(study.setting.training_examples(), batch)
 }
 
 fn reference_steps(study: &Study, width: Width, batch: BatchSize, time: ReferenceTime) -> u64 {

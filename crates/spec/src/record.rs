@@ -42,8 +42,10 @@ impl Outcome {
 pub struct CurvePoint {
     /// After how many steps.
     pub step: u64,
-    /// Mean loss of the steps since the previous evaluation.
-    pub training_loss: f64,
+    /// Mean loss of the steps since the previous evaluation; a user's own command
+    /// need not tell it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub training_loss: Option<f64>,
     /// Share of the test set classified right.
     pub test_accuracy: f64,
     /// Share of the validation set classified right.

@@ -1,5 +1,6 @@
 //! A run: one training, with everything that determines its result.
 
+use crate::command::CommandFamily;
 use crate::family::{Family, FamilyError, Variant};
 use crate::network::Network;
 use crate::quantity::{
@@ -138,7 +139,7 @@ impl Run {
 
     /// g.
     pub fn noise_scale(&self) -> NoiseScale {
-        let examples = self.setting.content().split.train;
+        let examples = self.setting.training_examples();
         let momentum = self.setting.optimizer.momentum;
         NoiseScale::of(self.learning_rate, momentum, self.batch_size, examples)
     }
@@ -167,6 +168,9 @@ impl Run {
 impl Setting {
     /// The network of the family at one width.
     pub fn network(&self, width: Width) -> Result<Network, FamilyError> {
+        if let Family::Command(_) = self.family {
+            return Err(FamilyError::OwnCommand);
+        }
         let TaskContent { shape, classes, .. } = self.content();
         let variant = Variant {
             batch_norm: self.batch_norm,
@@ -179,11 +183,31 @@ impl Setting {
     ///
     /// # Panics
     /// If the task is the user's own files and they have not been read: studies
-    /// are completed with their content before anything is planned.
+    /// are completed with their content before anything is planned. And if it is
+    /// only declared, for a command: nothing but the command knows more.
     pub fn content(&self) -> TaskContent {
         self.task
             .content()
             .expect("the content of own files is filled in before planning")
+    }
+
+    /// N.
+    ///
+    /// # Panics
+    /// As [`content`](Self::content), but never for a declared task.
+    pub fn training_examples(&self) -> u32 {
+        match &self.task {
+            Task::Declared(task) => task.training_examples,
+            Task::Known { .. } | Task::Files(_) => self.content().split.train,
+        }
+    }
+
+    /// The command that trains the runs, if one does.
+    pub fn command(&self) -> Option<&CommandFamily> {
+        match &self.family {
+            Family::Command(command) => Some(command),
+            _ => None,
+        }
     }
 
     /// Whether ḡ is undefined because gradients mix the examples of a batch.

@@ -1,4 +1,4 @@
-//! What is learned: a known data set, or files of the user's own.
+//! What is learned: a known data set, files of the user's own, or what a command learns.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -112,6 +112,20 @@ pub enum Task {
     },
     /// The user's own arrays.
     Files(FileTask),
+    /// What the user's own command learns, as far as a plan needs to know.
+    Declared(DeclaredTask),
+}
+
+/// The task of a command, as the study file declares it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeclaredTask {
+    /// The name that titles use.
+    pub name: String,
+    /// N.
+    pub training_examples: u32,
+    /// Accuracy of guessing: 0.1 for ten classes of equal size.
+    pub chance_accuracy: f64,
 }
 
 /// A data set in the user's own files: IDX (plain or gzip) or NPY, or arrays of one NPZ.
@@ -166,10 +180,12 @@ impl Task {
                 || "own data".into(),
                 |stem| stem.to_string_lossy().into_owned(),
             ),
+            Self::Declared(task) => task.name.clone(),
         }
     }
 
-    /// Shape, classes and sizes; `None` for the user's files before they are read.
+    /// Shape, classes and sizes; `None` for the user's files before they are read,
+    /// and for a task that is only declared.
     pub fn content(&self) -> Option<TaskContent> {
         match self {
             Self::Known { dataset } => Some(TaskContent {
@@ -182,6 +198,7 @@ impl Task {
                 classes: found.classes,
                 split: found.split,
             }),
+            Self::Declared(_) => None,
         }
     }
 }

@@ -31,7 +31,7 @@ pub fn batch_search(largest: u32) -> String {
 pub fn flat_curve(accuracy: f64) -> Vec<CurvePoint> {
     let evaluation = |at: u64| CurvePoint {
         step: 10 * at,
-        training_loss: 0.1,
+        training_loss: Some(0.1),
         test_accuracy: accuracy,
         validation_accuracy: accuracy,
     };

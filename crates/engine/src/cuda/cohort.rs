@@ -329,7 +329,7 @@ impl<'a> Cohort<'a> {
             let progress = &mut member.progress;
             progress.curve.push(CurvePoint {
                 step,
-                training_loss: progress.loss_sum / progress.loss_count as f64,
+                training_loss: Some(progress.loss_sum / progress.loss_count as f64),
                 test_accuracy,
                 validation_accuracy,
             });

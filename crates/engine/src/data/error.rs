@@ -43,6 +43,12 @@ pub enum DataError {
     /// The digits are in the program.
     #[error("{0} is a part of the program and always there; nothing has to be fetched or imported")]
     Embedded(DatasetName),
+    /// Only the study's own command has them.
+    #[error("the data of {name} are known to the study's own command alone")]
+    Declared {
+        /// What the study calls them.
+        name: String,
+    },
     /// The system does not let us read.
     #[error("{}: cannot be read ({reason}); check the path and its permissions", .path.display())]
     Unreadable {

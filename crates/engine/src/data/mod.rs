@@ -98,6 +98,9 @@ pub fn load(task: &Task, store: &Store) -> Result<Dataset, DataError> {
                 _ => Ok(found.dataset),
             }
         }
+        Task::Declared(task) => Err(DataError::Declared {
+            name: task.name.clone(),
+        }),
     }
 }
 

@@ -37,7 +37,7 @@ fn curve(accuracy: f64, steps: u64, noise: &mut Random) -> Vec<CurvePoint> {
         let rising = 1.0 - 0.4 * (-(at as f64)).exp();
         CurvePoint {
             step: steps * at / 20,
-            training_loss: 2.0 * (-(at as f64) / 4.0).exp(),
+            training_loss: Some(2.0 * (-(at as f64) / 4.0).exp()),
             test_accuracy: (accuracy * rising).clamp(0.0, 1.0),
             validation_accuracy: (accuracy * rising + 0.002 * noise.normal()).clamp(0.0, 1.0),
         }

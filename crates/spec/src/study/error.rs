@@ -116,7 +116,7 @@ pub(super) fn with_suggestion(message: &str) -> String {
 }
 
 /// The known word closest to a misspelled one, if any is close.
-pub(super) fn nearest<'a>(given: &str, known: &[&'a str]) -> Option<&'a str> {
+pub(crate) fn nearest<'a>(given: &str, known: &[&'a str]) -> Option<&'a str> {
     let score = |word: &str| strsim::jaro_winkler(given, word);
     known
         .iter()

@@ -8,6 +8,8 @@ use crate::run::UpdateRule;
 use crate::scheme::Scheme;
 use crate::task::{DatasetName, FileTask};
 use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -15,12 +17,12 @@ pub struct StudyFile {
     pub title: Option<String>,
     pub experiment: Option<String>,
     pub seeds: Option<u32>,
+    pub trainer: Option<TrainerTable>,
     pub task: TaskTable,
     pub family: FamilyTable,
     #[serde(default)]
     pub optimizer: OptimizerTable,
-    #[serde(default)]
-    pub regularizers: RegularizersTable,
+    pub regularizers: Option<RegularizersTable>,
     pub search: SearchTable,
     pub time: TimeTable,
     #[serde(default)]
@@ -32,6 +34,33 @@ pub struct StudyFile {
 pub struct TaskTable {
     pub dataset: Option<DatasetName>,
     pub files: Option<FileTask>,
+    pub name: Option<String>,
+    pub training_examples: Option<u32>,
+    pub chance_accuracy: Option<f64>,
+}
+
+/// A command of the user's own in place of the engine.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TrainerTable {
+    pub command: Vec<String>,
+    #[serde(default)]
+    pub environment: BTreeMap<String, String>,
+    pub version: Option<Version>,
+    pub folder: Option<PathBuf>,
+    pub concurrency: Option<usize>,
+    pub timeout_seconds: Option<f64>,
+    pub memory_mb: Option<u64>,
+    pub retries: Option<u32>,
+    pub grace_seconds: Option<f64>,
+}
+
+/// A number or a word, as the user likes to count.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+pub enum Version {
+    Number(u64),
+    Word(String),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -46,7 +75,8 @@ pub enum FamilyKind {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FamilyTable {
-    pub kind: FamilyKind,
+    pub kind: Option<FamilyKind>,
+    pub name: Option<String>,
     pub widths: Vec<Width>,
     pub scheme: Scheme,
     pub weight_scale: Option<WeightScale>,

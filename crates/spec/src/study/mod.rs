@@ -6,10 +6,13 @@
 
 mod error;
 mod file;
+mod trainer;
 mod validate;
 
 pub use error::StudyError;
+pub(crate) use error::nearest;
 
+use crate::command::CommandRules;
 use crate::quantity::{BatchSize, LearningRate, Width};
 use crate::run::Setting;
 use crate::time::TimeBounds;
@@ -42,6 +45,8 @@ pub struct Study {
     pub extend: u32,
     /// Which seeds are trained.
     pub spending: Spending,
+    /// How the study's own command is run, if it has one.
+    pub command_rules: Option<CommandRules>,
 }
 
 /// Which seeds of a point are trained.
@@ -158,7 +163,7 @@ impl Study {
             .file_stem()
             .map_or_else(String::new, |s| s.to_string_lossy().into_owned());
         let mut study = Self::parse(&name, path, text, overrides)?;
-        study.resolve_data_path(path.parent().unwrap_or(Path::new("")));
+        study.resolve_paths(path.parent().unwrap_or(Path::new("")));
         Ok(study)
     }
 
@@ -245,7 +250,10 @@ impl Study {
         }
     }
 
-    fn resolve_data_path(&mut self, folder: &Path) {
+    fn resolve_paths(&mut self, folder: &Path) {
+        if let Some(rules) = &mut self.command_rules {
+            rules.folder = folder.join(&rules.folder);
+        }
         let setting = Arc::make_mut(&mut self.setting);
         if let crate::Task::Files(files) = &mut setting.task
             && files.path.is_relative()

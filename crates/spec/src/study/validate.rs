@@ -5,6 +5,7 @@ use super::file::{
     FamilyKind, FamilyTable, RegularizersTable, SearchChoice, SearchTable, StudyFile, TaskTable,
     TimeTable, WidthTable,
 };
+use super::trainer;
 use super::{
     BatchSizeSearch, GridSearch, LearningRateSearch, ReferenceTime, Search, Spending,
     StabilitySearch, Study, WidthRule,
@@ -16,7 +17,7 @@ use crate::task::Task;
 use crate::time::{Evaluation, TimeBounds};
 use std::sync::Arc;
 
-type Checked<T> = Result<T, StudyError>;
+pub(super) type Checked<T> = Result<T, StudyError>;
 
 /// Critical for ReLU.
 const WEIGHT_SCALE: f64 = 2.0;
@@ -26,6 +27,7 @@ const EXTEND: u32 = 8;
 
 pub fn study(name: &str, file: StudyFile, source: &Source<'_>) -> Checked<Study> {
     let setting = Arc::new(setting(&file, source)?);
+    let command_rules = trainer::rules(file.trainer.as_ref(), source)?;
     let widths = axis(file.family.widths, "family.widths", source)?;
     let extend = file.search.extend.unwrap_or(EXTEND);
     let spending = match file.search.adaptive {
@@ -62,16 +64,21 @@ pub fn study(name: &str, file: StudyFile, source: &Source<'_>) -> Checked<Study>
         by_width,
         extend,
         spending,
+        command_rules,
     };
     check_against_data(&study, source)?;
     Ok(study.with_time_scale(scale))
 }
 
 fn setting(file: &StudyFile, source: &Source<'_>) -> Checked<Setting> {
-    let evaluation = evaluation(&file.time, source)?;
+    let (task, family) = match &file.trainer {
+        Some(table) => trainer::task_and_family(table, file, source)?,
+        None => (task(&file.task, source)?, family(&file.family, source)?),
+    };
+    let evaluation = evaluation(&file.time, &task, source)?;
     Ok(Setting {
-        task: task(&file.task, source)?,
-        family: family(&file.family, source)?,
+        task,
+        family,
         scheme: file.family.scheme,
         weight_scale: match file.family.weight_scale {
             Some(scale) => scale,
@@ -85,12 +92,24 @@ fn setting(file: &StudyFile, source: &Source<'_>) -> Checked<Setting> {
                 None => Momentum::new(MOMENTUM).expect("0.9 is in range"),
             },
         },
-        regularizers: regularizers(&file.regularizers, source)?,
+        regularizers: match &file.regularizers {
+            Some(table) => regularizers(table, source)?,
+            None => Regularizers::default(),
+        },
         evaluation,
     })
 }
 
 fn task(table: &TaskTable, source: &Source<'_>) -> Checked<Task> {
+    let declared = [
+        ("name", table.name.is_some()),
+        ("training_examples", table.training_examples.is_some()),
+        ("chance_accuracy", table.chance_accuracy.is_some()),
+    ];
+    if let Some((key, _)) = declared.iter().find(|(_, given)| *given) {
+        let message = "only studies with a command in `[trainer]` declare their task; remove it";
+        return Err(source.about(&format!("task.{key}"), message));
+    }
     match (table.dataset, &table.files) {
         (Some(dataset), None) => Ok(Task::Known { dataset }),
         (None, Some(files)) if files.validation == 0 => Err(source.about(
@@ -103,9 +122,18 @@ fn task(table: &TaskTable, source: &Source<'_>) -> Checked<Task> {
 }
 
 fn family(table: &FamilyTable, source: &Source<'_>) -> Checked<Family> {
-    let belongs = |key: &str, given: bool, kind: FamilyKind| {
-        if given && table.kind != kind {
-            let owner = format!("{kind:?}").to_lowercase();
+    let Some(kind) = table.kind else {
+        let message =
+            "say which networks: mlp, cnn, wrn or layers; or name a command in `[trainer]`";
+        return Err(source.about("family.kind", message));
+    };
+    if table.name.is_some() {
+        let message = "only the networks of a command in `[trainer]` have a name; remove it";
+        return Err(source.about("family.name", message));
+    }
+    let belongs = |key: &str, given: bool, owner: FamilyKind| {
+        if given && kind != owner {
+            let owner = format!("{owner:?}").to_lowercase();
             let message = format!("only families of kind \"{owner}\" have this key; remove it");
             return Err(source.about(&format!("family.{key}"), message));
         }
@@ -115,7 +143,7 @@ fn family(table: &FamilyTable, source: &Source<'_>) -> Checked<Family> {
     belongs("pool", table.pool.is_some(), FamilyKind::Cnn)?;
     belongs("blocks", table.blocks.is_some(), FamilyKind::Wrn)?;
     belongs("layers", table.layers.is_some(), FamilyKind::Layers)?;
-    match table.kind {
+    match kind {
         FamilyKind::Mlp => match &table.hidden {
             Some(hidden) if !hidden.is_empty() && !hidden.contains(&0) => Ok(Family::Mlp {
                 hidden: hidden.clone(),
@@ -166,8 +194,8 @@ fn regularizers(table: &RegularizersTable, source: &Source<'_>) -> Checked<Regul
     })
 }
 
-fn evaluation(table: &TimeTable, source: &Source<'_>) -> Checked<Evaluation> {
-    let usual = Evaluation::default();
+fn evaluation(table: &TimeTable, task: &Task, source: &Source<'_>) -> Checked<Evaluation> {
+    let usual = trainer::usual_evaluation(task);
     let rule = Evaluation {
         count: table.evaluations.unwrap_or(usual.count),
         stall_accuracy: table.stall_accuracy.unwrap_or(usual.stall_accuracy),
@@ -352,7 +380,11 @@ impl SearchKeys<'_> {
 /// What can only be judged with the data's sizes at hand; for the user's own
 /// files that is after they were read.
 pub fn check_against_data(study: &Study, source: &Source<'_>) -> Checked<()> {
-    let Some(content) = study.setting.task.content() else {
+    let examples = match &study.setting.task {
+        Task::Declared(task) => Some(task.training_examples),
+        task => task.content().map(|content| content.split.train),
+    };
+    let Some(examples) = examples else {
         return Ok(());
     };
     let batch_sizes: &[BatchSize] = match &study.search {
@@ -366,13 +398,15 @@ pub fn check_against_data(study: &Study, source: &Source<'_>) -> Checked<()> {
         .chain([&study.typical_batch_size()])
         .max()
         .copied();
-    if let Some(largest) = largest.filter(|largest| largest.get() > content.split.train) {
+    if let Some(largest) = largest.filter(|largest| largest.get() > examples) {
         let message = format!(
-            "batch size {largest} exceeds the {} training examples of {}",
-            content.split.train,
+            "batch size {largest} exceeds the {examples} training examples of {}",
             study.setting.task.title()
         );
         return Err(source.about("search.batch_sizes", message));
+    }
+    if study.setting.command().is_some() {
+        return Ok(());
     }
     for width in &study.widths {
         study

@@ -1,0 +1,44 @@
+//! What a command needs beyond a supply of runs: places on disk, and somewhere to
+//! put its failures.
+
+use engine::pool::Supply;
+use spec::{Failure, Run};
+use std::path::{Path, PathBuf};
+
+/// Where the standard error of a command goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Sink {
+    /// To the terminal.
+    Terminal,
+    /// Into a file.
+    File {
+        /// Where.
+        path: PathBuf,
+        /// What the journal of failures calls it.
+        name: String,
+    },
+}
+
+/// What follows a failed attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum After {
+    /// The run is tried again.
+    AnotherAttempt,
+    /// The run is left out for now.
+    GivenUp,
+}
+
+/// Where runs come from, and where their results and failures go. Called from many threads.
+pub trait Desk: Supply {
+    /// The folder that holds one folder for every run under way.
+    fn scratch(&self) -> &Path;
+
+    /// Where the standard error of a run goes.
+    fn sink(&self, run: &Run) -> Sink;
+
+    /// Whether the command has given an outcome before, so that it works at all.
+    fn has_precedent(&self) -> bool;
+
+    /// An attempt at a run has failed.
+    fn failed(&self, run: &Run, failure: Failure, after: After);
+}
