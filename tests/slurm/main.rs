@@ -373,3 +373,56 @@ fn the_environment_of_tasks_is_kept() {
     assert!(script.contains(&expected), "{script}");
     assert!(Path::new(&data).is_absolute());
 }
+
+const COMMAND_STUDY: &str = r#"
+title = "Own command"
+seeds = 2
+[trainer]
+command = ["sh", "train.sh", "{seed}", "{width}", "{batch_size}", "{learning_rate}", "{steps}"]
+concurrency = 2
+retries = 0
+[task]
+name = "Nothing"
+training_examples = 100
+chance_accuracy = 0.1
+[family]
+widths = [2]
+scheme = "ntk"
+[optimizer]
+momentum = 0.9
+[search]
+kind = "batch-size"
+learning_rate = 1.0
+batch_sizes = [4, 8]
+extend = 0
+[time]
+epochs = 4
+"#;
+
+#[test]
+fn a_command_of_ones_own_is_trained_by_tasks_too() {
+    let cluster = Cluster::new();
+    cluster.answer("small.toml", COMMAND_STUDY);
+    let well = "echo '{\"outcome\": \"trained\", \"test_accuracy\": 0.9}'";
+    // One of its seeds fails.
+    cluster.answer("train.sh", &format!("[ \"$1\" = 0 ] || exit 3; {well}"));
+    let submit = [&SUBMIT[..5], &["--array", "1"]].concat();
+    let text = cluster.succeed(&submit);
+    assert!(text.contains("4 runs in 1 tasks of about 4 min"), "{text}");
+    assert!(text.contains("times suppose 2 min a run"), "{text}");
+    let script = fs::read_to_string(cluster.at.join("out/slurm/0001/task.sh")).unwrap();
+    assert!(
+        !script.contains("--device") && !script.contains("--threads"),
+        "{script}"
+    );
+    let failed = refused(&cluster.run_task("0001", 1), 1);
+    assert!(failed.contains("2 runs gave no outcome"), "{failed}");
+    assert!(failed.contains("exit code 3"), "{failed}");
+    // Mended, the round after it brings what is missing.
+    cluster.answer("train.sh", well);
+    cluster.succeed(&["slurm", "finish", "out", "--submission", "0001"]);
+    let output = cluster.run_task("0001-round2", 1);
+    assert!(output.status.success(), "{output:?}");
+    let text = cluster.succeed(&["slurm", "finish", "out", "--submission", "0001-round2"]);
+    assert!(text.contains("4 of 4 runs recorded"), "{text}");
+}

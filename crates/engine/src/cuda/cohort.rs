@@ -38,7 +38,7 @@ enum Steps {
         many: CudaGraph,
         launches: Vec<Launch>,
     },
-    Resident(Resident),
+    Resident(Box<Resident>),
 }
 
 /// A cohort on a device.

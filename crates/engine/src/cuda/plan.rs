@@ -30,7 +30,7 @@ pub(super) enum Stepping {
     /// One after the other, each by many kernels.
     Layered(Vec<Launch>),
     /// Many at a time, by one kernel.
-    Resident(Resident),
+    Resident(Box<Resident>),
 }
 
 /// All launches of a cohort, and what they need.
@@ -128,7 +128,7 @@ impl CohortPlan {
         };
         let (train, batch) = (data.train, self.batch);
         let step = match Resident::fit(&setup, train, batch, &self.limits, &mut memory) {
-            Some(resident) => Stepping::Resident(resident),
+            Some(resident) => Stepping::Resident(Box::new(resident)),
             None => {
                 let step = emit::training_step(setup, train, batch, &mut memory, &mut tables);
                 Stepping::Layered(step)

@@ -154,7 +154,9 @@ fn best(size: &Size, replicas: usize, limits: &Limits) -> Option<Cut> {
             }
         }
     }
-    cuts.retain(|cut| size.rows() % cut.sum_rows.min(size.rows()) == 0 && cut.fits(size, limits));
+    cuts.retain(|cut| {
+        size.rows().is_multiple_of(cut.sum_rows.min(size.rows())) && cut.fits(size, limits)
+    });
     let cost = |cut: &Cut| cut.cost(size, replicas, limits);
     cuts.into_iter().min_by(|a, b| cost(a).total_cmp(&cost(b)))
 }
