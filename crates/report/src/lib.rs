@@ -28,9 +28,12 @@ pub mod tables;
 mod words;
 
 pub use csv::{RUN_COLUMNS, runs_csv, runs_csv_of};
-pub use figure::{Figure, FigureKind, figures};
+pub use figure::{Figure, FigureKind, curve_figures, figures};
 pub use flag::{Flag, FlagKind, flags};
-pub use html::{PageOptions, body, html};
+pub use html::{
+    Link, Page, PageOptions, Part, Place, Room, Standing, Work, html, overview_page, page,
+    planned_point_key, point_key, point_page, script, stamp, style,
+};
 pub use png::PngError;
 pub use results::{RESULTS_VERSION, Results, ResultsError, parse_results, results_json};
 pub use tables::tables;

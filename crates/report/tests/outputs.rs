@@ -4,7 +4,7 @@ mod support;
 
 use analysis::Findings;
 use report::{
-    FigureKind, PageOptions, body, figures, flags, html, parse_results, results_json, runs_csv,
+    FigureKind, PageOptions, figures, flags, html, page, parse_results, results_json, runs_csv,
     tables,
 };
 use std::collections::HashSet;
@@ -18,6 +18,13 @@ static ALL: LazyLock<Vec<Findings>> =
 fn named(name: &str) -> &'static [Findings] {
     let found = ALL.iter().position(|one| one.study.name == name);
     std::slice::from_ref(&ALL[found.unwrap()])
+}
+
+/// What is inside the page, without its style and script.
+fn parts(findings: &[Findings]) -> String {
+    let shown = page(findings, &figures(findings), &PageOptions::default());
+    let elements: Vec<String> = shown.parts.iter().map(report::Part::element).collect();
+    elements.concat()
 }
 
 #[test]
@@ -169,7 +176,7 @@ fn the_page_needs_nothing_else() {
         for outside in ["http://", "https://", "//cdn", "@import", "url("] {
             assert!(!rest.contains(outside), "{outside}");
         }
-        let shown = body(findings, &figures(findings), &PageOptions::default());
+        let shown = parts(findings);
         assert!(!shown.contains("NaN") && !shown.contains(">inf"));
         for one in findings {
             assert!(page.contains(&format!("noisescale run {}", one.study.name)));
@@ -192,7 +199,7 @@ fn titles_are_harmless() {
     assert!(page.contains("&lt;script&gt;alert(&quot;x&quot;)&lt;/script&gt; &amp; &#39;y&#39;"));
     // One script, the page's own, and none in the part that a live page renews.
     assert_eq!(page.matches("<script").count(), 1);
-    assert!(!body(&findings, &drawn, &PageOptions::default()).contains("<script"));
+    assert!(!parts(&findings).contains("<script"));
     for figure in &drawn {
         roxmltree::Document::parse(&figure.svg()).unwrap();
     }

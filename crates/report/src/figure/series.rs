@@ -1,6 +1,6 @@
 //! Curves of accuracy: what scans and grids have in common.
 
-use super::{Mark, Marker, Open, Series, Span};
+use super::{Mark, Marker, Open, Series, Span, Stress};
 use crate::palette::Ink;
 use crate::{number, words};
 use analysis::optimum::Edge;
@@ -38,6 +38,7 @@ pub fn accuracy_curve(
         ink: Ink::ordered(at, count),
         marker: Marker::of(at),
         joined: true,
+        stress: Stress::Plain,
         dodge: 0,
         marks,
     }

@@ -5,7 +5,7 @@
 //! The paper's failure rate is the share of diverged runs. Where runs stalled as
 //! well, a second pair of figures counts both.
 
-use super::{AxisSpec, Extent, Figure, FigureKind, Mark, Marker, Series, TickStyle};
+use super::{AxisSpec, Extent, Figure, FigureKind, Mark, Marker, Series, Stress, TickStyle};
 use crate::palette::Ink;
 use crate::{number, words};
 use analysis::stability::{LimitTrend, Rate, StabilityFindings, StabilityPoint, WidthStability};
@@ -204,6 +204,7 @@ fn series(
         ink: Ink::ordered(at, count),
         marker: Marker::of(at),
         joined: true,
+        stress: Stress::Plain,
         dodge: 0,
         marks: width.points.iter().filter_map(mark).collect(),
     }
