@@ -12,6 +12,7 @@ mod folder;
 mod report;
 mod run;
 mod runner;
+mod serve;
 mod status;
 mod studies;
 mod trace;
@@ -27,6 +28,7 @@ fn main() -> ExitCode {
         cli::Command::List(args) => check::list(&args),
         cli::Command::Status(args) => status::run(&args),
         cli::Command::Report(args) => report::run(&args),
+        cli::Command::Serve(args) => serve::run(&args),
         cli::Command::Export(args) => report::export(&args),
         cli::Command::Predict(args) => report::run_predict(&args),
         cli::Command::Train(args) => train::run(&args),

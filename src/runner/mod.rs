@@ -8,7 +8,7 @@ mod cost;
 mod progress;
 mod queue;
 
-pub use cost::{Machine, made_up, step_products};
+pub use cost::{Machine, evaluation_products, made_up, step_products};
 pub use progress::{Display, human_duration};
 
 use crate::device::Trainer;

@@ -137,6 +137,17 @@ pub fn overview_page(
     }
 }
 
+/// A part that says what is wrong with a study's folder.
+pub fn trouble(text: &str) -> Part {
+    Part::whole(
+        "trouble",
+        format!(
+            "<div class=\"flags\" role=\"alert\"><p>{}</p></div>\n",
+            escaped(text)
+        ),
+    )
+}
+
 fn foot(options: &PageOptions) -> String {
     let written =
         (options.written.as_ref()).map_or_else(String::new, |when| format!(", written {when}"));
