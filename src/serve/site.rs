@@ -236,7 +236,7 @@ fn of_point(watched: &Watched, view: &View, key: &str, rest: &[&str]) -> Option<
     let point = known
         .points
         .iter()
-        .find(|point| ::report::planned_point_key(point) == key)?;
+        .find(|point| ::report::point_key(point) == key)?;
     let observed = Observed {
         point: *point,
         by_seed: (point.runs(study).map(|run| folder.ledger.get(run.id()))).collect(),

@@ -32,7 +32,7 @@ pub use figure::{Figure, FigureKind, curve_figures, figures};
 pub use flag::{Flag, FlagKind, flags};
 pub use html::{
     Link, Page, PageOptions, Part, Place, Room, Standing, Work, html, overview_page, page,
-    planned_point_key, point_key, point_page, script, stamp, style, trouble,
+    point_key, point_page, script, stamp, style, trouble,
 };
 pub use png::PngError;
 pub use results::{RESULTS_VERSION, Results, ResultsError, parse_results, results_json};

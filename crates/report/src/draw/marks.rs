@@ -87,7 +87,13 @@ fn draw_mark(figure: &Figure, series: &Series, mark: &Mark, frame: &Frame) -> It
     if below {
         text.push("below the range of the axis".into());
     }
-    Item::Mark { at, text, shapes }
+    let point = mark.point.clone();
+    Item::Mark {
+        at,
+        text,
+        point,
+        shapes,
+    }
 }
 
 fn bars(figure: &Figure, ink: Ink, mark: &Mark, at: Spot, frame: &Frame) -> Vec<Shape> {
@@ -239,6 +245,7 @@ fn draw_span(span: &Span, y: f64, frame: &Frame) -> Item {
     Item::Mark {
         at: spot(best, y),
         text: span.text.clone(),
+        point: None,
         shapes,
     }
 }

@@ -213,6 +213,8 @@ pub struct Mark {
     pub open: Open,
     /// What a reader sees on hover, a line each.
     pub text: Vec<String>,
+    /// The name of the point that it shows, where a page may lead to its runs.
+    pub point: Option<String>,
 }
 
 /// On which sides a value is only a bound.

@@ -42,8 +42,8 @@ fn work(standing: &Standing) -> String {
         Work::AtWork { .. } => "busy",
     };
     let mut out = format!(
-        "<p class=\"work\"><span class=\"dot {class}\"></span>{}</p>\n\
-         <p class=\"muted\">{} trained, {} stalled, {} diverged</p>\n",
+        "<p class=\"work\"><span class=\"dot {class}\"></span>{}; {} trained, {} stalled, {} \
+         diverged</p>\n",
         escaped(&standing.work.line()),
         standing.trained,
         standing.stalled,
@@ -108,7 +108,7 @@ fn law_of(findings: &Findings, search: &SearchFindings) -> String {
 }
 
 /// A number with its name; what follows the number itself is small.
-fn tile(name: &str, text: &str) -> String {
+pub fn tile(name: &str, text: &str) -> String {
     let (value, rest) = text.split_once(' ').unwrap_or((text, ""));
     format!(
         "<div><dt>{name}</dt><dd>{} <small>{}</small></dd></div>",

@@ -48,11 +48,13 @@
 
   function figure(svg) {
     const marks = Array.from(svg.querySelectorAll(".mark"));
+    const points = svg.closest("figure").dataset.points;
+    const way = (mark) => points && mark.dataset.point && points + mark.dataset.point;
     marks.forEach(function (mark, at) {
       const title = mark.querySelector("title");
-      mark.dataset.text = title.textContent;
+      mark.dataset.text = title.textContent + (way(mark) ? "\nclick or Enter: its runs" : "");
       mark.setAttribute("aria-label", title.textContent);
-      mark.setAttribute("role", "img");
+      mark.setAttribute("role", way(mark) ? "link" : "img");
       mark.setAttribute("tabindex", at === 0 ? "0" : "-1");
       title.remove();
       mark.addEventListener("focus", function () {
@@ -72,10 +74,15 @@
       if (mark) show(mark, event.clientX, event.clientY);
     });
     svg.addEventListener("pointerleave", hide);
+    svg.addEventListener("click", function (event) {
+      const mark = nearest(svg, marks, event.clientX, event.clientY);
+      if (mark && way(mark)) location.href = way(mark);
+    });
     svg.addEventListener("keydown", function (event) {
       const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
       if (event.key === "Escape") hide();
       const at = marks.indexOf(document.activeElement);
+      if (event.key === "Enter" && at >= 0 && way(marks[at])) location.href = way(marks[at]);
       if (!step || at < 0) return;
       event.preventDefault();
       const next = marks[(at + step + marks.length) % marks.length];

@@ -87,8 +87,12 @@ fn content(cell: &Cell) -> String {
 
 /// A figure with its words and downloads.
 pub fn figure(figure: &Figure, place: &Place) -> String {
+    let points = match place {
+        Place::File => String::new(),
+        Place::Served { base } => format!(" data-points=\"{}points/\"", escaped(base)),
+    };
     let mut out = format!(
-        "<figure id=\"{}\"><figcaption><h3>{}</h3>",
+        "<figure id=\"{}\"{points}><figcaption><h3>{}</h3>",
         escaped(&figure.id),
         rich(&figure.title)
     );

@@ -1,43 +1,28 @@
 //! The page of one point: its numbers, its runs, and how they trained.
 
+use super::headline::tile;
 use super::page::{Page, Part};
 use super::parts;
 use super::{PageOptions, foot};
 use crate::figure::Figure;
+use crate::svg::escaped;
 use crate::table::{Cell, Column, Table};
-use crate::{number, tables, words};
+use crate::{number, words};
+use analysis::measure::Place;
 use analysis::observation::Observed;
-use analysis::{Findings, PointFindings};
-use spec::{Outcome, Point, Record, SearchKind};
+use analysis::{Findings, PointFindings, Sample};
+use spec::{Outcome, Point, Record};
 
-/// The name of a point in addresses: `batch-size-w16-b8-e5`.
-pub fn point_key(search: SearchKind, point: &PointFindings) -> String {
-    key(search, point.width, point.batch_size, point.learning_rate)
-}
-
-/// The same name from the plan.
-pub fn planned_point_key(point: &Point) -> String {
-    key(
+/// The name of a planned point in addresses.
+pub fn point_key(point: &Point) -> String {
+    words::point_key(
         point.search,
-        point.width,
-        point.batch_size,
-        point.learning_rate,
+        Place {
+            width: point.width,
+            batch_size: point.batch_size,
+            learning_rate: point.learning_rate,
+        },
     )
-}
-
-fn key(
-    search: SearchKind,
-    width: spec::Width,
-    size: spec::BatchSize,
-    rate: spec::LearningRate,
-) -> String {
-    let search = match search {
-        SearchKind::BatchSize => "batch-size",
-        SearchKind::LearningRate => "learning-rate",
-        SearchKind::Grid => "grid",
-        SearchKind::Stability => "stability",
-    };
-    format!("{search}-w{width}-b{size}-e{}", rate.get())
 }
 
 /// The page of one point; `figures` are its learning curves.
@@ -49,15 +34,7 @@ pub fn point_page(
     options: &PageOptions,
 ) -> Page {
     let point = &observed.point;
-    let mut listed = vec![Part::whole(
-        "numbers",
-        format!(
-            "<p class=\"study\"><code>{}</code> {}</p>\n{}",
-            crate::svg::escaped(&findings.study.name),
-            crate::svg::escaped(&words::settings(&findings.study)),
-            parts::table(&tables::points(words::search(point.search), [found]))
-        ),
-    )];
+    let mut listed = vec![Part::whole("numbers", numbers(findings, observed, found))];
     listed.extend(figures.iter().map(|figure| {
         let name = format!("figure-{}", figure.id);
         Part::column(name, parts::figure(figure, &options.place))
@@ -77,6 +54,43 @@ pub fn point_page(
         parts: listed,
         foot: foot(options),
     }
+}
+
+fn numbers(findings: &Findings, observed: &Observed<'_>, found: &PointFindings) -> String {
+    let tally = found.runs;
+    let ended = format!(
+        "{} of {} {} stalled, {} diverged",
+        tally.trained, tally.planned, tally.stalled, tally.diverged
+    );
+    let mut tiles = vec![
+        tile("test accuracy", &accuracy(found.accuracy)),
+        tile(
+            "mean of the last five evaluations",
+            &accuracy(found.late_accuracy),
+        ),
+        tile("runs trained", &ended),
+    ];
+    if let Some(noise) = found.normalized_noise {
+        let text = format!("{} /[loss]", number::significant(noise.get(), 3));
+        tiles.insert(0, tile("noise scale ḡ", &text));
+    }
+    let validation = format!("validation accuracy {}", words::late(found.late.state));
+    tiles.push(tile(
+        "steps",
+        &format!("{} {validation}", number::count(found.steps)),
+    ));
+    format!(
+        "<p class=\"study\"><code>{}</code> {}: {}</p>\n<dl class=\"tiles\">{}</dl>\n",
+        escaped(&findings.study.name),
+        words::search(observed.point.search),
+        escaped(&words::settings(&findings.study)),
+        tiles.concat()
+    )
+}
+
+/// `97.98 ± 0.05 % (2 s.e., n = 20)`, or a dash.
+fn accuracy(sample: Option<Sample>) -> String {
+    sample.map_or_else(|| number::ABSENT.into(), words::accuracy)
 }
 
 fn runs(observed: &Observed<'_>) -> Table {

@@ -3,11 +3,12 @@
 use super::page::{Part, Place};
 use super::parts::{self, rich};
 use super::standing::Standing;
-use super::{headline, point, predict};
+use super::{headline, predict};
 use crate::flag::{Flag, study_flags};
 use crate::svg::escaped;
-use crate::table::Show;
+use crate::table::{Show, Table};
 use crate::{tables, words};
+use analysis::measure::Place as Spot;
 use analysis::{Findings, PointFindings};
 use spec::SearchKind;
 use std::fmt::Write;
@@ -105,14 +106,29 @@ impl Shown<'_> {
                 );
                 let kind = words::search(search.kind);
                 let summary = format!("w = {}, {kind}: {best}", found.width);
-                all.push(self.folded(all.len(), &summary, search.kind, &found.points));
+                all.push(self.points_of(all.len(), &summary, search.kind, &found.points));
             }
         }
         for grid in &self.findings.grids {
             for curve in &grid.curves {
                 let rate = words::rate(curve.learning_rate);
                 let summary = format!("w = {}, ε = {rate}", grid.width);
-                all.push(self.folded(all.len(), &summary, SearchKind::Grid, &curve.points));
+                all.push(self.points_of(all.len(), &summary, SearchKind::Grid, &curve.points));
+            }
+        }
+        if let Some(found) = &self.findings.stability {
+            for width in &found.widths {
+                let summary = format!("w = {}", width.width);
+                let keys = width.points.iter().map(|point| {
+                    let place = Spot {
+                        width: width.width,
+                        batch_size: found.batch_size,
+                        learning_rate: point.learning_rate,
+                    };
+                    words::point_key(SearchKind::Stability, place)
+                });
+                let table = tables::stability_points(&width.points);
+                all.push(self.folded(all.len(), &summary, table, keys));
             }
         }
         if !all.is_empty() {
@@ -123,7 +139,8 @@ impl Shown<'_> {
                     Place::File =>
                         "<code>noisescale serve DIR</code> shows the runs of every point and how \
                          they trained; <code>noisescale export DIR</code> writes them as CSV.",
-                    Place::Served { .. } => "A batch size leads to the runs of its point.",
+                    Place::Served { .. } =>
+                        "The first column leads to the runs of a point, and so does a mark of a figure.",
                 }
             );
             all.insert(0, Part::whole(self.name("points"), head));
@@ -131,17 +148,30 @@ impl Shown<'_> {
         all
     }
 
-    fn folded(
+    fn points_of(
         &self,
         at: usize,
         summary: &str,
         search: SearchKind,
         points: &[PointFindings],
     ) -> Part {
-        let mut table = tables::points("", points);
+        let keys = points
+            .iter()
+            .map(|found| words::point_key(search, found.place()));
+        self.folded(at, summary, tables::points("", points), keys)
+    }
+
+    /// A table of points, each of which leads to its runs where that is possible.
+    fn folded(
+        &self,
+        at: usize,
+        summary: &str,
+        mut table: Table,
+        keys: impl Iterator<Item = String>,
+    ) -> Part {
         if let Place::Served { base } = self.place {
-            for (row, found) in table.rows.iter_mut().zip(points) {
-                let href = format!("{base}points/{}", point::point_key(search, found));
+            for (row, key) in table.rows.iter_mut().zip(keys) {
+                let href = format!("{base}points/{key}");
                 if let Some(cell) = row.first_mut() {
                     cell.show = Show::Link(href);
                 }
@@ -168,7 +198,7 @@ fn flag_list(flags: &[Flag], has_optima: bool) -> String {
                 enough trained runs.</p>\n"
             .into();
     }
-    let open = if flags.len() <= 6 { " open" } else { "" };
+    let open = if flags.len() <= 8 { " open" } else { "" };
     let mut out = format!(
         "<div class=\"flags\"><details{open}><summary><strong>{}</strong>: read these before the \
          numbers</summary><ul>\n",
