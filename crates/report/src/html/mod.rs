@@ -196,8 +196,12 @@ fn group_parts(
         let part = |figure| figure_part(figure, &options.place);
         figures.into_iter().map(part).collect()
     };
+    let beside = |part: Part| Part {
+        room: Room::Tall,
+        ..part
+    };
     let mut listed: Vec<Part> = members.iter().flat_map(Shown::opening).collect();
-    listed.extend(drawn(laws));
+    listed.extend(drawn(laws).into_iter().map(beside));
     listed.extend(members.iter().flat_map(Shown::numbers));
     listed.extend(drawn(others));
     listed.extend(members.iter().flat_map(Shown::points));

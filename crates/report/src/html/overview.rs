@@ -1,6 +1,6 @@
 //! Several studies side by side: how each stands and the law it gives.
 
-use super::standing::{Standing, Work, left_words};
+use super::standing::{Standing, Work, rounded};
 use crate::table::{Cell, Column, Show, Table};
 use crate::{number, phrase, words};
 use analysis::{Findings, SearchFindings};
@@ -26,17 +26,16 @@ pub fn overview(studies: &[Listed<'_>]) -> Table {
     if watched {
         columns.extend([
             Column::words("work"),
-            Column::numbers("trained", ""),
             Column::numbers("stalled", ""),
             Column::numbers("diverged", ""),
         ]);
     }
     columns.extend([
+        Column::numbers("flags", ""),
         Column::words("a with interval"),
         Column::numbers("R²", ""),
         Column::words("p with interval"),
         Column::numbers("widths", ""),
-        Column::numbers("flags", ""),
     ]);
     let mut table = Table::new("Studies and laws", columns);
     for study in studies {
@@ -68,9 +67,9 @@ fn row(study: &Listed<'_>, search: Option<&SearchFindings>, watched: bool) -> Ve
     if watched {
         row.extend(work_cells(study.standing));
     }
-    row.extend(law_cells(search));
     let flags = crate::flag::study_flags(findings).len();
     row.push(Cell::number(flags.to_string(), flags as f64));
+    row.extend(law_cells(search));
     row
 }
 
@@ -86,16 +85,17 @@ fn other_kind(findings: &Findings) -> &'static str {
 
 fn work_cells(standing: Option<&Standing>) -> Vec<Cell> {
     let Some(standing) = standing else {
-        return (0..4).map(|_| Cell::absent()).collect();
+        return (0..3).map(|_| Cell::absent()).collect();
     };
     let count = |count: usize| Cell::number(number::count(count as u64), count as f64);
     let work = match standing.work {
-        Work::AtWork { left, .. } => format!("at work, {}", left_words(left)),
+        Work::AtWork {
+            left: Some(left), ..
+        } => format!("at work, {} left", rounded(left)),
         other => other.word().into(),
     };
     vec![
         Cell::words(work),
-        count(standing.trained),
         count(standing.stalled),
         count(standing.diverged),
     ]

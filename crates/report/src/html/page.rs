@@ -47,6 +47,8 @@ pub enum Room {
     Whole,
     /// One of two columns, where there is room for two.
     Column,
+    /// A column, beside two other parts.
+    Tall,
 }
 
 /// Where a page is read.
@@ -90,6 +92,7 @@ impl Part {
         let class = match self.room {
             Room::Whole => "part",
             Room::Column => "part column",
+            Room::Tall => "part column tall",
         };
         format!(
             "<div class=\"{class}\" data-part=\"{}\" data-stamp=\"{}\">\n{}</div>\n",

@@ -59,15 +59,12 @@ pub fn point_page(
 fn numbers(findings: &Findings, observed: &Observed<'_>, found: &PointFindings) -> String {
     let tally = found.runs;
     let ended = format!(
-        "{} of {} {} stalled, {} diverged",
+        "{} of {}, {} stalled, {} diverged",
         tally.trained, tally.planned, tally.stalled, tally.diverged
     );
     let mut tiles = vec![
         tile("test accuracy", &accuracy(found.accuracy)),
-        tile(
-            "mean of the last five evaluations",
-            &accuracy(found.late_accuracy),
-        ),
+        tile("late accuracy", &accuracy(found.late_accuracy)),
         tile("runs trained", &ended),
     ];
     if let Some(noise) = found.normalized_noise {

@@ -69,7 +69,7 @@ impl Work {
 }
 
 /// `about 12 min left`.
-pub fn left_words(left: Option<Duration>) -> String {
+fn left_words(left: Option<Duration>) -> String {
     match left {
         Some(left) => format!("about {} left", rounded(left)),
         None => "time left not known yet".into(),
@@ -77,7 +77,7 @@ pub fn left_words(left: Option<Duration>) -> String {
 }
 
 /// A duration that changes seldom while it is counted down.
-fn rounded(left: Duration) -> String {
+pub fn rounded(left: Duration) -> String {
     let seconds = left.as_secs_f64();
     let step = match seconds {
         s if s < 60.0 => 10.0,

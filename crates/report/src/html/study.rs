@@ -47,18 +47,14 @@ impl Shown<'_> {
     pub fn numbers(&self) -> Vec<Part> {
         let mut all = Vec::new();
         let prediction = predict::card(self.findings, self.all, &self.prefix);
-        let predicts = !prediction.is_empty();
-        if predicts {
+        if !prediction.is_empty() {
             all.push(Part::column(self.name("predict"), prediction));
         }
         let flags = flag_list(
             &study_flags(self.findings),
             !self.findings.searches.is_empty(),
         );
-        all.push(match predicts {
-            true => Part::column(self.name("flags"), flags),
-            false => Part::whole(self.name("flags"), flags),
-        });
+        all.push(Part::whole(self.name("flags"), flags));
         let optima = self.optima();
         if !optima.is_empty() {
             all.push(Part::whole(self.name("optima"), optima));
