@@ -86,15 +86,12 @@ pub fn page(findings: &[Findings], figures: &[Figure], options: &PageOptions) ->
     }
     for (at, group) in groups.iter().enumerate() {
         if groups.len() > 1 {
-            let head = format!("<h2 class=\"group\">{}</h2>\n", escaped(&group.label));
-            listed.push(Part::whole(format!("group-{at}"), head));
+            listed.push(group_head(at, group));
         }
         listed.extend(group_parts(group, findings, figures, options));
     }
     listed.extend(comparisons(figures, &options.place));
-    // Groups of the same label share their figures.
-    let mut names = HashSet::new();
-    listed.retain(|part| names.insert(part.name.clone()));
+    keep_names_unique(&mut listed);
     if !findings.is_empty() {
         listed.push(Part::whole(
             "settings",
@@ -126,15 +123,37 @@ pub fn overview_page(
         .collect();
     let table = parts::table(&overview::overview(&studies));
     let mut listed = vec![Part::whole("overview", table)];
-    let shared = |figure: &&Figure| matches!(figure.kind, FigureKind::Law | FigureKind::Schemes);
-    listed
-        .extend((figures.iter().filter(shared)).map(|figure| figure_part(figure, &options.place)));
+    let drawn = |figure: &Figure| figure_part(figure, &options.place);
+    for (at, group) in groups(findings).iter().enumerate() {
+        let shared = |figure: &&Figure| {
+            let kind = matches!(figure.kind, FigureKind::Law | FigureKind::Agreement);
+            kind && figure.group == group.label
+        };
+        let figures: Vec<Part> = figures.iter().filter(shared).map(drawn).collect();
+        if !figures.is_empty() {
+            listed.push(group_head(at, group));
+            listed.extend(figures);
+        }
+    }
+    listed.extend(comparisons(figures, &options.place));
+    keep_names_unique(&mut listed);
     Page {
         title: title(findings, options),
         above: options.above.clone(),
         parts: listed,
         foot: foot(options),
     }
+}
+
+fn group_head(at: usize, group: &Group<'_>) -> Part {
+    let head = format!("<h2 class=\"group\">{}</h2>\n", escaped(&group.label));
+    Part::whole(format!("group-{at}"), head)
+}
+
+/// Groups of the same label share their figures, which are shown once.
+fn keep_names_unique(listed: &mut Vec<Part>) {
+    let mut names = HashSet::new();
+    listed.retain(|part| names.insert(part.name.clone()));
 }
 
 /// A part that says what is wrong with a study's folder.
