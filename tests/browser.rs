@@ -444,3 +444,46 @@ fn a_running_study_grows_on_the_page() {
     drop(server);
     browser.wait("document.querySelector('.live').dataset.state === 'lost'");
 }
+
+/// How a page of many runs feels. Write the numbers into docs/REPORT.md:
+/// `cargo test --release --test browser -- --ignored --nocapture`.
+#[test]
+#[ignore = "a measurement, not a test"]
+fn ten_thousand_runs_stay_smooth() {
+    let Some(program) = program() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    folder(&dir.path().join("large"), page::LARGE, |_, _| true);
+    let server = Server::start(dir.path(), &["large"]);
+    let mut browser = Browser::start(&program);
+    browser.open(&format!("{}s/large", server.url));
+    browser.wait("document.querySelectorAll('figure').length > 4");
+    browser.open(&format!("{}s/large", server.url));
+    let timing = "performance.getEntriesByType('navigation')[0]";
+    for (what, script) in [
+        ("first byte", format!("{timing}.responseStart")),
+        (
+            "whole page read",
+            format!("{timing}.domContentLoadedEventEnd"),
+        ),
+        (
+            "first picture",
+            "performance.getEntriesByName('first-contentful-paint')[0].startTime".into(),
+        ),
+    ] {
+        println!("{what}: {:.0} ms", browser.number(&script));
+    }
+    let hover = "(() => { const svg = document.querySelector('figure[id^=scan] svg');
+        const box = svg.getBoundingClientRect(); const start = performance.now();
+        for (let at = 0; at < 100; at++) svg.dispatchEvent(new PointerEvent('pointermove',
+            { clientX: box.left + at * box.width / 100, clientY: box.top + box.height / 2 }));
+        return (performance.now() - start) / 100; })()";
+    println!("a move over a figure: {:.2} ms", browser.number(hover));
+    let scroll = "new Promise(done => { let frames = 0, worst = 0, last = performance.now();
+        const step = (now) => { worst = Math.max(worst, now - last); last = now; scrollBy(0, 80);
+            if (++frames < 60) requestAnimationFrame(step); else done(worst); };
+        requestAnimationFrame(step); })";
+    println!(
+        "longest of 60 frames while scrolling: {:.0} ms",
+        browser.number(scroll)
+    );
+}

@@ -3,32 +3,11 @@
 
 mod page;
 
-use page::{STUDY, Server, append, folder, noisescale, study};
+use page::{LARGE, STUDY, Server, append, folder, noisescale, study};
 use serde_json::Value;
 use spec::plan;
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
-
-/// Ten thousand runs: 8 widths, 25 values, 50 seeds.
-const LARGE: &str = r#"
-title = "Ten thousand runs"
-seeds = 50
-[task]
-dataset = "digits"
-[family]
-kind = "mlp"
-hidden = [1]
-widths = [8, 12, 16, 24, 32, 48, 64, 96]
-scheme = "ntk"
-[search]
-kind = "paired"
-learning_rate = 5.0
-batch_sizes = [2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128]
-batch_size = 16
-learning_rates = [0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0, 5.6, 8.0, 11.0]
-[time]
-epochs = 40
-"#;
 
 /// How long pages take where there are many runs. Write the numbers into docs/REPORT.md:
 /// `cargo test --release --test serve -- --ignored --nocapture`.
@@ -188,6 +167,42 @@ fn a_study_that_grows_changes_the_parts_it_must() {
     let known = format!("If-None-Match: {}\r\n", page.header("ETag").unwrap());
     let again = server.ask("/s/digits/parts/s0-status", &known);
     assert_eq!((again.status, again.body.len()), (304, 0));
+}
+
+#[test]
+fn runs_that_are_being_trained_are_shown() {
+    let (dir, at) = some_recorded();
+    let server = Server::start(dir.path(), &["digits"]);
+    let point = "/s/digits/points/batch-size-w8-b16-e5";
+    until(&server, point, "no record");
+    let runs = plan(&study("digits", STUDY));
+    let run = (runs.iter().enumerate())
+        .find(|(place, run)| place % 2 == 1 && run.batch_size.get() == 16)
+        .unwrap()
+        .1;
+    let now = std::time::SystemTime::UNIX_EPOCH
+        .elapsed()
+        .unwrap()
+        .as_millis();
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let lines = format!(
+        "{{\"noisescale_ledger\":1,\"writer\":\"other\",\"host\":\"not {}\",\"pid\":1,\"version\":\"0\"}}\n\
+         {{\"at_ms\":{now},\"claim\":[\"{}\"]}}\n",
+        host.trim(),
+        run.id()
+    );
+    std::fs::write(at.join("claims/other.jsonl"), lines).unwrap();
+    until(&server, "/s/digits", "1 process at work on 1 run,");
+    until(&server, point, "being trained");
+    std::fs::remove_file(at.join("claims/other.jsonl")).unwrap();
+    let start = Instant::now();
+    while server.get(point).contains("being trained") {
+        assert!(
+            start.elapsed() < Duration::from_secs(20),
+            "its claim is never given up"
+        );
+        std::thread::sleep(Duration::from_millis(50));
+    }
 }
 
 #[test]

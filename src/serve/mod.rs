@@ -8,6 +8,7 @@
 
 mod access;
 mod answer;
+mod found;
 mod http;
 mod pace;
 mod server;

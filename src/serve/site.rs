@@ -6,7 +6,7 @@ use super::answer::{Answer, Kind};
 use super::http::{Request, Status};
 use super::server::Respond;
 use super::watch::{Drawn, View, Watched};
-use ::report::{Link, Page, PageOptions, Place, Standing};
+use ::report::{Link, Page, PageOptions, Place, PointRuns, Standing};
 use analysis::observation::Observed;
 use analysis::{Findings, PointFindings};
 use serde_json::json;
@@ -243,6 +243,10 @@ fn of_point(watched: &Watched, view: &View, key: &str, rest: &[&str]) -> Option<
         skipped: 0,
     };
     let found = PointFindings::of(&study.setting, &observed);
+    let training: Vec<u64> = (point.runs(study))
+        .filter(|run| known.training.contains(&run.id()))
+        .map(|run| run.seed)
+        .collect();
     let figures = ::report::curve_figures(&known.findings.study, &observed);
     let base = format!("{}points/{key}/", watched.base());
     let mut above = view.page.above.clone();
@@ -255,7 +259,16 @@ fn of_point(watched: &Watched, view: &View, key: &str, rest: &[&str]) -> Option<
         above,
         ..PageOptions::default()
     };
-    let page = ::report::point_page(&known.findings, &observed, &found, &figures, &options);
+    let page = ::report::point_page(
+        &known.findings,
+        &PointRuns {
+            observed: &observed,
+            found: &found,
+            training: &training,
+        },
+        &figures,
+        &options,
+    );
     of_page(&page, &base, &Drawn::new(figures), rest)
 }
 

@@ -4,15 +4,14 @@
 //! What fails (a folder that is gone, a study file that was damaged) is shown on the
 //! page, above what was known before, until it is mended.
 
+use super::found::Found;
 use super::pace::Pace;
-use crate::folder::{Folder, Grown};
-use crate::runner::{evaluation_products, step_products};
-use ::report::{Figure, Link, Page, PageOptions, Part, Place, Standing, Work};
-use analysis::observation::{Observations, Observed};
-use analysis::{Findings, Options};
+use crate::folder::Folder;
+use ::report::{Figure, Link, Page, PageOptions, Part, Place, Standing};
+use analysis::Findings;
 use anyhow::Result;
-use ledger::Status;
-use spec::{Point, Record, Study};
+use ledger::ClaimsView;
+use spec::{Point, RunId};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,9 +24,6 @@ const EVERY: Duration = Duration::from_secs(1);
 /// The rest after working things out, in multiples of the time that took: whoever
 /// trains on the same machine keeps most of it.
 const REST: u32 = 4;
-
-/// A process that recorded something so recently is at work, even between two claims.
-const RECENT: Duration = Duration::from_secs(20);
 
 /// A watched study.
 pub struct Watched {
@@ -62,6 +58,8 @@ pub struct Known {
     pub standing: Standing,
     /// The points of its grid and what that has grown by.
     pub points: Arc<[Point]>,
+    /// Runs that are being trained.
+    pub training: HashSet<RunId>,
 }
 
 /// Figures with the pictures that have been asked for.
@@ -197,25 +195,11 @@ struct Eye {
     study: Option<(SystemTime, u64)>,
     /// Who had written how much.
     writers: Option<Vec<(String, usize)>>,
+    claims: Option<ClaimsView>,
+    training: HashSet<RunId>,
     found: Option<Found>,
     standing: Option<Standing>,
     pace: Pace,
-}
-
-/// What the records said.
-struct Found {
-    findings: Arc<Findings>,
-    drawn: Arc<Drawn>,
-    points: Arc<[Point]>,
-    amount: Amount,
-    /// Whether the study asks for more than its points.
-    grows: bool,
-}
-
-/// Work in products.
-struct Amount {
-    done: f64,
-    left: f64,
 }
 
 impl Eye {
@@ -234,7 +218,7 @@ impl Eye {
         let grew = self.found.is_none() || self.writers.as_ref() != Some(&writers);
         if grew {
             let found = Found::of(folder);
-            self.pace.note(Instant::now(), found.amount.done);
+            self.pace.note(Instant::now(), found.done());
             self.found = Some(found);
             self.writers = Some(writers);
         }
@@ -242,15 +226,24 @@ impl Eye {
             return Ok(None);
         };
         let standing = found.standing(&status, &self.pace);
-        if !grew && self.standing.as_ref() == Some(&standing) {
+        let claims = self
+            .claims
+            .get_or_insert_with(|| ClaimsView::new(&watched.dir));
+        let training: HashSet<RunId> = (claims.living(SystemTime::now())?.into_iter())
+            .flat_map(|claimant| claimant.runs)
+            .collect();
+        let same = self.training == training && self.standing.as_ref() == Some(&standing);
+        if !grew && same {
             return Ok(None);
         }
+        self.training = training;
         self.standing = Some(standing.clone());
         Ok(Some(Known {
             findings: Arc::clone(&found.findings),
             drawn: Arc::clone(&found.drawn),
             standing,
             points: Arc::clone(&found.points),
+            training: self.training.clone(),
         }))
     }
 
@@ -282,85 +275,5 @@ impl Eye {
             ..Self::default()
         };
         Ok(())
-    }
-}
-
-impl Found {
-    fn of(folder: &Folder) -> Self {
-        let study = &folder.study;
-        let records: Vec<&Record> = folder.ledger.records().collect();
-        let Grown { points, wanted, .. } = folder.grown(&records);
-        let observations = analysis::observe(study, &points, records.iter().copied());
-        let findings = analysis::analyse_points(study, &points, records, Options::default());
-        let figures = ::report::figures(std::slice::from_ref(&findings));
-        Self {
-            findings: Arc::new(findings),
-            drawn: Arc::new(Drawn::new(figures)),
-            amount: Amount::of(study, &observations),
-            points: points.into(),
-            grows: !wanted.is_empty(),
-        }
-    }
-
-    fn standing(&self, status: &Status, pace: &Pace) -> Standing {
-        let runs = self.findings.runs;
-        let busy = status
-            .writers
-            .iter()
-            .filter(|writer| writer.claimed > 0)
-            .count();
-        let recent = (status.writers.iter())
-            .filter_map(|writer| writer.last_activity?.elapsed().ok())
-            .any(|since| since < RECENT);
-        let work = if busy > 0 || (recent && runs.recorded < runs.planned) {
-            Work::AtWork {
-                processes: busy.max(1),
-                runs: status.claimed(),
-                left: pace.left(Instant::now(), self.amount.left),
-            }
-        } else if runs.recorded >= runs.planned && !self.grows {
-            Work::Complete
-        } else {
-            Work::Idle
-        };
-        let warnings = status
-            .warnings
-            .iter()
-            .map(|warning| format!("warning: {warning}"));
-        let alarms = status
-            .conflicts
-            .iter()
-            .map(|conflict| format!("alarm: {conflict}"));
-        Standing {
-            work,
-            trained: status.outcomes.trained,
-            stalled: status.outcomes.stalled,
-            diverged: status.outcomes.diverged,
-            warnings: warnings.chain(alarms).collect(),
-        }
-    }
-}
-
-impl Amount {
-    /// The work of a study's points, each run counted once.
-    fn of(study: &Study, observations: &Observations<'_>) -> Self {
-        let mut seen = HashSet::new();
-        let once = |observed: &&Observed<'_>| {
-            let point = observed.point;
-            let rate = point.learning_rate.get().to_bits();
-            seen.insert((point.width, point.batch_size, rate, point.steps))
-        };
-        let mut amount = Self {
-            done: 0.0,
-            left: 0.0,
-        };
-        for observed in observations.points.iter().filter(once) {
-            let run = observed.point.run(study, 0);
-            let products = step_products(&run) * run.steps as f64 + evaluation_products(&run);
-            let tally = observed.tally();
-            amount.done += products * f64::from(tally.recorded);
-            amount.left += products * f64::from(tally.missing());
-        }
-        amount
     }
 }

@@ -33,6 +33,27 @@ extend = 0
 epochs = 8
 "#;
 
+/// Ten thousand runs: 8 widths, 25 values, 50 seeds.
+pub const LARGE: &str = r#"
+title = "Ten thousand runs"
+seeds = 50
+[task]
+dataset = "digits"
+[family]
+kind = "mlp"
+hidden = [1]
+widths = [8, 12, 16, 24, 32, 48, 64, 96]
+scheme = "ntk"
+[search]
+kind = "paired"
+learning_rate = 5.0
+batch_sizes = [2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128]
+batch_size = 16
+learning_rates = [0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0, 5.6, 8.0, 11.0]
+[time]
+epochs = 40
+"#;
+
 /// Reads a study file's text.
 pub fn study(name: &str, text: &str) -> Study {
     Study::parse(name, Path::new("study.toml"), text, &[]).unwrap()

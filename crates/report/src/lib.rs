@@ -31,8 +31,8 @@ pub use csv::{RUN_COLUMNS, runs_csv, runs_csv_of};
 pub use figure::{Figure, FigureKind, curve_figures, figures};
 pub use flag::{Flag, FlagKind, flags};
 pub use html::{
-    Link, Page, PageOptions, Part, Place, Room, Standing, Work, html, overview_page, page,
-    point_key, point_page, script, stamp, style, trouble,
+    Link, Page, PageOptions, Part, Place, PointRuns, Room, Standing, Work, html, overview_page,
+    page, point_key, point_page, script, stamp, style, trouble,
 };
 pub use png::PngError;
 pub use results::{RESULTS_VERSION, Results, ResultsError, parse_results, results_json};

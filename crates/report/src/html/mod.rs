@@ -17,7 +17,7 @@ mod standing;
 mod study;
 
 pub use page::{Link, Page, Part, Place, Room, script, stamp, style};
-pub use point::{point_key, point_page};
+pub use point::{PointRuns, point_key, point_page};
 pub use standing::{Standing, Work};
 
 use crate::figure::{Figure, FigureKind, Group, groups};

@@ -25,23 +25,32 @@ pub fn point_key(point: &Point) -> String {
     )
 }
 
+/// A point and its runs.
+pub struct PointRuns<'a> {
+    /// The records.
+    pub observed: &'a Observed<'a>,
+    /// What they say.
+    pub found: &'a PointFindings,
+    /// Seeds whose runs are being trained.
+    pub training: &'a [u64],
+}
+
 /// The page of one point; `figures` are its learning curves.
 pub fn point_page(
     findings: &Findings,
-    observed: &Observed<'_>,
-    found: &PointFindings,
+    shown: &PointRuns<'_>,
     figures: &[Figure],
     options: &PageOptions,
 ) -> Page {
-    let point = &observed.point;
-    let mut listed = vec![Part::whole("numbers", numbers(findings, observed, found))];
+    let point = &shown.observed.point;
+    let mut listed = vec![Part::whole("numbers", numbers(findings, shown))];
     listed.extend(figures.iter().map(|figure| {
         let name = format!("figure-{}", figure.id);
         Part::column(name, parts::figure(figure, &options.place))
     }));
     listed.push(Part::whole(
         "runs",
-        format!("<h2>Runs</h2>\n{}", parts::table(&runs(observed))),
+        format!("<h2>Runs</h2>\n{}", parts::table(&runs(shown))),
     ));
     Page {
         title: format!(
@@ -56,7 +65,8 @@ pub fn point_page(
     }
 }
 
-fn numbers(findings: &Findings, observed: &Observed<'_>, found: &PointFindings) -> String {
+fn numbers(findings: &Findings, shown: &PointRuns<'_>) -> String {
+    let found = shown.found;
     let tally = found.runs;
     let ended = format!(
         "{} of {}, {} stalled, {} diverged",
@@ -79,7 +89,7 @@ fn numbers(findings: &Findings, observed: &Observed<'_>, found: &PointFindings) 
     format!(
         "<p class=\"study\"><code>{}</code> {}: {}</p>\n<dl class=\"tiles\">{}</dl>\n",
         escaped(&findings.study.name),
-        words::search(observed.point.search),
+        words::search(shown.observed.point.search),
         escaped(&words::settings(&findings.study)),
         tiles.concat()
     )
@@ -90,7 +100,7 @@ fn accuracy(sample: Option<Sample>) -> String {
     sample.map_or_else(|| number::ABSENT.into(), words::accuracy)
 }
 
-fn runs(observed: &Observed<'_>) -> Table {
+fn runs(shown: &PointRuns<'_>) -> Table {
     let mut table = Table::new(
         "",
         vec![
@@ -106,19 +116,28 @@ fn runs(observed: &Observed<'_>) -> Table {
             Column::words("run"),
         ],
     );
-    table.rows = (observed.by_seed.iter().enumerate())
-        .map(|(seed, record)| run_row(seed, *record))
+    let seeds = (0_u64..).zip(&shown.observed.by_seed);
+    table.rows = seeds
+        .map(|(seed, record)| match record {
+            Some(record) => run_row(record),
+            None if shown.training.contains(&seed) => unrecorded(seed, "being trained"),
+            None => unrecorded(seed, "no record"),
+        })
         .collect();
     table
 }
 
-fn run_row(seed: usize, record: Option<&Record>) -> Vec<Cell> {
-    let mut row = vec![Cell::number(seed.to_string(), seed as f64)];
-    let Some(record) = record else {
-        row.push(Cell::words("no record"));
-        row.extend((0..8).map(|_| Cell::absent()));
-        return row;
-    };
+fn unrecorded(seed: u64, words: &str) -> Vec<Cell> {
+    let mut row = vec![
+        Cell::number(seed.to_string(), seed as f64),
+        Cell::words(words),
+    ];
+    row.extend((0..8).map(|_| Cell::absent()));
+    row
+}
+
+fn run_row(record: &Record) -> Vec<Cell> {
+    let seed = record.seed;
     let percent = |share: Option<f64>| {
         share.map_or_else(Cell::absent, |share| {
             Cell::number(number::percent(share), share)
@@ -131,7 +150,8 @@ fn run_row(seed: usize, record: Option<&Record>) -> Vec<Cell> {
     };
     let loss = record.curve.last().map(|point| point.training_loss);
     let steps = record.steps_trained();
-    row.extend([
+    vec![
+        Cell::number(seed.to_string(), seed as f64),
         Cell::words(outcome),
         percent(accuracy),
         percent(record.late_test_accuracy()),
@@ -143,6 +163,5 @@ fn run_row(seed: usize, record: Option<&Record>) -> Vec<Cell> {
         Cell::number(number::duration(record.seconds), record.seconds),
         Cell::words(record.device.clone()),
         Cell::words(record.run.to_string()),
-    ]);
-    row
+    ]
 }
