@@ -228,27 +228,26 @@ fn pictures_of_the_page() {
     let (dir, at) = recorded();
     let at = std::env::var_os("NOISESCALE_SCREENSHOT_OF").map_or(at, PathBuf::from);
     folder(&dir.path().join("half"), STUDY, |place, _| place % 2 == 0);
-    let server = Server::start(dir.path(), &[at.to_str().unwrap(), "half"]);
-    let key = at.file_name().unwrap().to_str().unwrap().to_owned();
+    let study = at.to_str().unwrap();
+    let one = Server::start(dir.path(), &[study]);
+    let two = Server::start(dir.path(), &[study, "half"]);
+    let key = at.file_name().unwrap().to_str().unwrap();
+    let page = format!("{}s/{key}", one.url);
+    let point = format!("{page}/points/batch-size-w32-b16-e5");
     let mut browser = Browser::start(&program);
-    for (name, path, [width, height], scheme) in [
-        ("page", format!("s/{key}"), [1200, 900], "light"),
-        ("dark", format!("s/{key}"), [1200, 900], "dark"),
-        ("long", format!("s/{key}"), [1200, 3600], "light"),
-        ("phone", format!("s/{key}"), [360, 2400], "light"),
-        ("overview", String::new(), [1200, 900], "light"),
-        (
-            "point",
-            format!("s/{key}/points/batch-size-w32-b16-e5"),
-            [1200, 900],
-            "dark",
-        ),
+    for (name, url, [width, height], scheme) in [
+        ("page", &page, [1200, 1000], "light"),
+        ("dark", &page, [1200, 1000], "dark"),
+        ("long", &page, [1200, 3600], "light"),
+        ("phone", &page, [360, 2400], "light"),
+        ("overview", &two.url, [1200, 900], "light"),
+        ("point", &point, [1200, 900], "dark"),
     ] {
         browser.size(width, height);
         browser.scheme(scheme);
-        browser.open(&format!("{}{path}", server.url));
-        if ["page", "dark"].contains(&name) {
-            browser.hover("document.querySelectorAll('figure[id^=law] .mark')[3]");
+        browser.open(url);
+        if height == 1000 {
+            browser.hover("document.querySelectorAll('figure[id^=law] .mark')[5]");
             browser.eval("window.scrollTo(0, 0)");
         }
         std::fs::write(out.join(format!("{name}.png")), browser.screenshot()).unwrap();

@@ -58,7 +58,10 @@
       for (const [name, part] of there) if (!names.has(name)) part.remove();
       let last = null;
       for (const [name] of listed.parts) {
-        const [old, fresh] = [there.get(name), parts.get(name)];
+        const old = there.get(name);
+        // What is being pressed or dragged is renewed the next time.
+        const held = old && old.querySelector(":active");
+        const fresh = held ? undefined : parts.get(name);
         if (old && fresh) window.noisescale.renew(old, fresh);
         const part = fresh || old;
         const right = last ? last.nextElementSibling : main.firstElementChild;
