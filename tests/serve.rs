@@ -339,6 +339,8 @@ fn beyond_this_machine_a_token_is_asked_for() {
         );
         let answer = server.ask(&format!("/?token={token}"), "");
         assert_eq!((answer.status, answer.header("Location")), (303, Some("/")));
+        let elsewhere = server.ask(&format!("//evil.example/?token={token}"), "");
+        assert_eq!(elsewhere.header("Location"), Some("/evil.example/"));
         let cookie = answer
             .header("Set-Cookie")
             .unwrap()

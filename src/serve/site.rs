@@ -11,7 +11,7 @@ use analysis::observation::Observed;
 use analysis::{Findings, PointFindings};
 use serde_json::json;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long a request waits for the first reading of a ledger before it is answered
 /// with a page that will renew itself.
@@ -44,7 +44,9 @@ impl Respond for Site {
         match self.access.verdict(request) {
             Verdict::Welcome => self.answer(&request.path),
             Verdict::Remember { cookie } => {
-                Answer::elsewhere(&request.path).with("Set-Cookie", cookie)
+                // Two slashes would lead to another host.
+                let path = request.path.trim_start_matches('/');
+                Answer::elsewhere(&format!("/{path}")).with("Set-Cookie", cookie)
             }
             Verdict::ForeignName => Answer::sentence(
                 Status::Forbidden,
@@ -115,8 +117,9 @@ impl Site {
 
     /// The overview, made anew when a study has changed.
     fn overview(&self) -> Arc<Overview> {
+        let end = Instant::now() + PATIENCE;
         let views: Vec<Arc<View>> = (self.studies.iter())
-            .map(|watched| watched.view(PATIENCE))
+            .map(|watched| watched.view(end.saturating_duration_since(Instant::now())))
             .collect();
         let versions: Vec<u64> = views.iter().map(|view| view.version).collect();
         let mut kept = self.overview.lock().unwrap_or_else(PoisonError::into_inner);

@@ -9,10 +9,11 @@ use super::pace::Pace;
 use crate::folder::Folder;
 use ::report::{Figure, Link, Page, PageOptions, Part, Place, Standing};
 use analysis::Findings;
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use ledger::ClaimsView;
 use spec::{Point, RunId};
 use std::collections::HashSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard};
@@ -127,7 +128,10 @@ impl Watched {
         let mut eye = Eye::default();
         loop {
             let start = Instant::now();
-            match eye.look(self) {
+            // A defect must not leave a page that silently stands still.
+            let looked = catch_unwind(AssertUnwindSafe(|| eye.look(self)))
+                .unwrap_or_else(|_| Err(anyhow!("{}: cannot be worked out", self.dir.display())));
+            match looked {
                 Ok(Some(known)) => self.show(Some(known), None),
                 Ok(None) => {}
                 Err(error) => {

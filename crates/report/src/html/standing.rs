@@ -53,7 +53,7 @@ impl Work {
     pub fn line(self) -> String {
         match self {
             Self::Complete => "complete".into(),
-            Self::Idle => "nobody is at work; the command that began it goes on".into(),
+            Self::Idle => "nobody is at work; run the study again to go on".into(),
             Self::AtWork {
                 processes,
                 runs,
