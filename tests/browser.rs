@@ -350,6 +350,13 @@ fn phones_and_dark_rooms() {
             assert!(contrast >= 4.5, "{ink} on {paper}, {scheme}: {contrast}");
         }
     }
+    // A finger first sees, then follows.
+    browser.open(&format!("{}s/digits", server.url));
+    browser.tap(MARK);
+    browser.wait(&format!("{TIP}.includes('test accuracy')"));
+    assert_eq!(browser.text("location.pathname"), "/s/digits");
+    browser.tap(MARK);
+    browser.wait("location.pathname.includes('/points/') && document.readyState === 'complete'");
     let dark = browser.text("getComputedStyle(document.body).backgroundColor");
     assert_eq!(dark, "rgb(21, 25, 30)");
 }

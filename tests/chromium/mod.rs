@@ -191,17 +191,34 @@ impl Browser {
         );
     }
 
-    /// Moves the mouse to the middle of an element, which is scrolled into view.
-    pub fn hover(&mut self, element: &str) {
+    /// The middle of an element, which is scrolled into view.
+    fn middle(&mut self, element: &str) -> Value {
         let middle = format!(
             "(() => {{ const e = {element}; e.scrollIntoView({{ block: 'center' }});
                const b = e.getBoundingClientRect(); return [b.x + b.width / 2, b.y + b.height / 2]; }})()"
         );
-        let at = self.eval(&middle);
+        self.eval(&middle)
+    }
+
+    /// Moves the mouse to the middle of an element.
+    pub fn hover(&mut self, element: &str) {
+        let at = self.middle(element);
+        let event = json!({ "type": "mouseMoved", "x": at[0], "y": at[1] });
+        self.call("Input.dispatchMouseEvent", event);
+    }
+
+    /// Touches the middle of an element with a finger.
+    pub fn tap(&mut self, element: &str) {
         self.call(
-            "Input.dispatchMouseEvent",
-            json!({ "type": "mouseMoved", "x": at[0], "y": at[1] }),
+            "Emulation.setTouchEmulationEnabled",
+            json!({ "enabled": true }),
         );
+        let at = self.middle(element);
+        let finger = json!([{ "x": at[0], "y": at[1] }]);
+        for (kind, points) in [("touchStart", finger), ("touchEnd", json!([]))] {
+            let event = json!({ "type": kind, "touchPoints": points });
+            self.call("Input.dispatchTouchEvent", event);
+        }
     }
 
     /// Presses and lets go of a key.

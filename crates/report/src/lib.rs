@@ -2,10 +2,11 @@
 //! self-contained page.
 //!
 //! It goes one way: [`figures`] turns [`Findings`](analysis::Findings) into figure data,
-//! a figure is drawn as SVG or PNG from the same shapes, and [`html()`] puts figures,
-//! tables and sentences on a page. Figures see findings, never records; the live page
-//! and the report are this one renderer. Nothing here reads a clock or does I/O, so the
-//! same findings give the same bytes.
+//! a figure is drawn as SVG or PNG from the same shapes, and [`page()`] puts figures,
+//! tables and sentences on a page: a list of parts, written as one file by [`html()`] or
+//! served part by part. Figures see findings, never records, except the learning curves
+//! of one point ([`curve_figures`]), which are its runs. Nothing here reads a clock or
+//! does I/O, so the same findings give the same bytes.
 //!
 //! Every number that is shown carries its n, its interval and its unit; what is not
 //! bracketed, not at late time or has too few trained runs says so ([`flag`]).

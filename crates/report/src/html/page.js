@@ -52,7 +52,7 @@
     const way = (mark) => points && mark.dataset.point && points + mark.dataset.point;
     marks.forEach(function (mark, at) {
       const title = mark.querySelector("title");
-      mark.dataset.text = title.textContent + (way(mark) ? "\nclick or Enter: its runs" : "");
+      mark.dataset.text = title.textContent + (way(mark) ? "\npress it to see its runs" : "");
       mark.setAttribute("aria-label", title.textContent);
       mark.setAttribute("role", way(mark) ? "link" : "img");
       mark.setAttribute("tabindex", at === 0 ? "0" : "-1");
@@ -65,18 +65,24 @@
     });
     svg.setAttribute("role", "group");
     svg.addEventListener("pointermove", function (event) {
+      if (event.pointerType === "touch") return;
       const mark = nearest(svg, marks, event.clientX, event.clientY);
       if (mark) show(mark, event.clientX, event.clientY);
       else hide();
     });
+    // A finger cannot hover: its first touch shows a mark, its second follows it.
+    let chosen = null;
     svg.addEventListener("pointerdown", function (event) {
       const mark = nearest(svg, marks, event.clientX, event.clientY);
+      chosen = mark === marked ? mark : null;
       if (mark) show(mark, event.clientX, event.clientY);
+      else hide();
     });
-    svg.addEventListener("pointerleave", hide);
-    svg.addEventListener("click", function (event) {
-      const mark = nearest(svg, marks, event.clientX, event.clientY);
-      if (mark && way(mark)) location.href = way(mark);
+    svg.addEventListener("pointerleave", function (event) {
+      if (event.pointerType !== "touch") hide();
+    });
+    svg.addEventListener("click", function () {
+      if (chosen && way(chosen)) location.href = way(chosen);
     });
     svg.addEventListener("keydown", function (event) {
       const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
@@ -213,6 +219,9 @@
     setView(part, seen);
   }
 
+  document.addEventListener("pointerdown", function (event) {
+    if (!event.target.closest("figure svg")) hide();
+  });
   window.addEventListener("beforeprint", function () {
     document.querySelectorAll("details").forEach((one) => (one.open = true));
   });
