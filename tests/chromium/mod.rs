@@ -165,13 +165,12 @@ impl Browser {
 
     /// Opens an address and waits until it is there.
     pub fn open(&mut self, url: &str) {
+        // The document that is left must not pass for the new one.
+        self.eval("window.left = true");
         let answer = self.call("Page.navigate", json!({ "url": url }));
-        assert!(
-            answer["errorText"].is_null(),
-            "{url}: {}",
-            answer["errorText"]
-        );
-        self.wait("document.readyState === 'complete' && location.href !== 'about:blank'");
+        let failed = &answer["errorText"];
+        assert!(failed.is_null(), "{url}: {failed}");
+        self.wait("document.readyState === 'complete' && !window.left");
     }
 
     /// The size of the window in pixels.

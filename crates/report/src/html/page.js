@@ -58,6 +58,8 @@
       mark.setAttribute("tabindex", at === 0 ? "0" : "-1");
       title.remove();
       mark.addEventListener("focus", function () {
+        // A pointer shows the nearest mark, which need not be the one under it.
+        if (!mark.matches(":focus-visible")) return;
         const [x, y] = placing(svg)(mark);
         show(mark, x, y);
       });
