@@ -1,5 +1,5 @@
 //! `noisescale serve` over plain connections: what it shows, whom it answers, and what
-//! it withstands. `browser.rs` opens its pages in a browser.
+//! it withstands. `browser/` opens its pages in a browser.
 
 mod page;
 
