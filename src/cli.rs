@@ -13,6 +13,7 @@ use crate::work::WorkArgs;
 use clap::{Args, Parser, Subcommand};
 use engine::kernels::Isa;
 use spec::{BatchSize, LearningRate, Override, Width};
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 /// Finds the SGD noise scale at which a family of networks generalizes best,
@@ -39,6 +40,9 @@ pub enum Command {
     /// Write report, figures and results of one or several studies
     #[command(after_help = REPORT_EXAMPLES)]
     Report(ReportArgs),
+    /// Show studies on a page that follows them as they run
+    #[command(after_help = SERVE_EXAMPLES)]
+    Serve(ServeArgs),
     /// Write one row per run as CSV
     Export(ExportArgs),
     /// Tell batch size and learning rate for a width from a study's law
@@ -86,6 +90,14 @@ const REPORT_EXAMPLES: &str = "\
 Examples:
   noisescale report runs/quickstart
   noisescale report runs/mnist-ntk runs/mnist-standard --out runs/compared";
+
+const SERVE_EXAMPLES: &str = "\
+Examples:
+  noisescale serve runs/quickstart
+  noisescale serve runs/* --port 0
+  ssh -L 8420:localhost:8420 cluster noisescale serve runs/mnist-1lp
+
+The page can only be read. docs/REPORT.md describes it.";
 
 const PREDICT_EXAMPLES: &str = "\
 Examples:
@@ -244,6 +256,22 @@ pub struct ReportArgs {
     /// Print the findings as JSON
     #[arg(long)]
     pub json: bool,
+}
+
+#[derive(Args)]
+pub struct ServeArgs {
+    /// Folders of studies
+    #[arg(required = true, value_name = "DIR")]
+    pub dirs: Vec<PathBuf>,
+    /// Port to listen on; 0 takes any free one
+    #[arg(long, short, default_value_t = 8420)]
+    pub port: u16,
+    /// Address to listen on; any but this machine's own asks readers for a token
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
+    pub host: IpAddr,
+    /// Ask for a token on this machine too, where others have accounts
+    #[arg(long)]
+    pub token: bool,
 }
 
 #[derive(Args)]

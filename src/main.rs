@@ -14,6 +14,7 @@ mod prepare;
 mod report;
 mod run;
 mod runner;
+mod serve;
 mod shard;
 mod signals;
 mod slurm;
@@ -33,6 +34,7 @@ fn main() -> ExitCode {
         cli::Command::List(args) => check::list(&args),
         cli::Command::Status(args) => status::run(&args),
         cli::Command::Report(args) => report::run(&args),
+        cli::Command::Serve(args) => serve::run(&args),
         cli::Command::Export(args) => report::export(&args),
         cli::Command::Predict(args) => report::run_predict(&args),
         cli::Command::Train(args) => train::run(&args),

@@ -23,7 +23,7 @@ pub fn run(args: &PrepareArgs) -> Result<()> {
     let overrides = args.select.overrides();
     let source = studies::open(&args.select.study, &overrides)?;
     // Better missing here than on every machine.
-    studies::data(&source.study)?;
+    studies::check_data(&source.study)?;
     let dir = args
         .out
         .clone()

@@ -128,6 +128,14 @@ pub fn complete(mut study: Study) -> Result<Study> {
     Ok(study)
 }
 
+/// Whether the data of a study are there; those of a command are its own affair.
+pub fn check_data(study: &Study) -> Result<()> {
+    match study.setting.command() {
+        Some(_) => Ok(()),
+        None => data(study).map(|_| ()),
+    }
+}
+
 /// The data of a study.
 pub fn data(study: &Study) -> Result<data::Dataset> {
     Ok(data::load(&study.setting.task, &Store::from_environment())?)

@@ -143,7 +143,7 @@ fn submit(args: &SubmitArgs) -> Result<()> {
         .unwrap_or_else(|| PathBuf::from("runs").join(&source.study.name));
     let dir = absolute(&dir)?;
     // Better missing here than in a hundred tasks.
-    studies::data(&source.study)?;
+    studies::check_data(&source.study)?;
     let mode = mode(args.dry_run);
     let folder = match mode {
         Mode::Submit => {

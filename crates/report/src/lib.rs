@@ -2,10 +2,11 @@
 //! self-contained page.
 //!
 //! It goes one way: [`figures`] turns [`Findings`](analysis::Findings) into figure data,
-//! a figure is drawn as SVG or PNG from the same shapes, and [`html()`] puts figures,
-//! tables and sentences on a page. Figures see findings, never records; the live page
-//! and the report are this one renderer. Nothing here reads a clock or does I/O, so the
-//! same findings give the same bytes.
+//! a figure is drawn as SVG or PNG from the same shapes, and [`page()`] puts figures,
+//! tables and sentences on a page: a list of parts, written as one file by [`html()`] or
+//! served part by part. Figures see findings, never records, except the learning curves
+//! of one point ([`curve_figures`]), which are its runs. Nothing here reads a clock or
+//! does I/O, so the same findings give the same bytes.
 //!
 //! Every number that is shown carries its n, its interval and its unit; what is not
 //! bracketed, not at late time or has too few trained runs says so ([`flag`]).
@@ -28,12 +29,16 @@ pub mod tables;
 mod words;
 
 pub use csv::{RUN_COLUMNS, runs_csv, runs_csv_of};
-pub use figure::{Figure, FigureKind, figures};
+pub use figure::{Figure, FigureKind, curve_figures, figures};
 pub use flag::{Flag, FlagKind, flags};
-pub use html::{PageOptions, body, html};
+pub use html::{
+    Link, Page, PageOptions, Part, Place, PointRuns, Room, Standing, Work, html, overview_page,
+    page, point_key, point_page, script, stamp, style, trouble,
+};
 pub use png::PngError;
 pub use results::{RESULTS_VERSION, Results, ResultsError, parse_results, results_json};
 pub use tables::tables;
+pub use words::slug;
 
 use draw::Form;
 

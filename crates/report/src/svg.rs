@@ -26,10 +26,19 @@ pub fn write(scene: &Scene, alone: bool) -> String {
         match item {
             Item::Shape(shape) => out.push_str(&shape_text(shape)),
             Item::Words(words) => out.push_str(&words_text(words)),
-            Item::Mark { at, text, shapes } => {
+            Item::Mark {
+                at,
+                text,
+                point,
+                shapes,
+            } => {
+                let point = point.as_ref().filter(|_| !alone);
+                let point = point.map_or_else(String::new, |key| {
+                    format!(" data-point=\"{}\"", escaped(key))
+                });
                 let _ = write!(
                     out,
-                    "<g class=\"mark\" data-x=\"{}\" data-y=\"{}\"><title>{}</title>",
+                    "<g class=\"mark\" data-x=\"{}\" data-y=\"{}\"{point}><title>{}</title>",
                     number(at.x),
                     number(at.y),
                     escaped(&text.join("\n"))

@@ -18,6 +18,20 @@ pub struct Cell {
     pub text: String,
     /// What it is sorted by, if not by its words.
     pub sort: Option<f64>,
+    /// How a page shows it.
+    pub show: Show,
+}
+
+/// How a page shows a cell.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub enum Show {
+    /// As its words.
+    #[default]
+    Words,
+    /// As the way to another page.
+    Link(String),
+    /// With a bar in front: a share, from 0 to 1.
+    Bar(f64),
 }
 
 /// A table.
@@ -123,6 +137,7 @@ impl Cell {
         Self {
             text: text.into(),
             sort: None,
+            show: Show::Words,
         }
     }
 
@@ -131,7 +146,13 @@ impl Cell {
         Self {
             text: text.into(),
             sort: Some(sort).filter(|number| number.is_finite()),
+            show: Show::Words,
         }
+    }
+
+    /// The same cell, shown otherwise.
+    pub fn shown(self, show: Show) -> Self {
+        Self { show, ..self }
     }
 
     /// What is not defined.

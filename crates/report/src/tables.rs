@@ -6,7 +6,7 @@ use crate::number::{self, Magnitude};
 use crate::table::{Cell, Column, Table};
 use crate::{phrase, words};
 use analysis::grid::GridFindings;
-use analysis::stability::{Half, RateValue, StabilityFindings};
+use analysis::stability::{Half, Rate, RateValue, StabilityFindings, StabilityPoint};
 use analysis::{Findings, PointFindings, SearchFindings, WidthFindings};
 
 /// The optimum of every width of a search.
@@ -280,6 +280,43 @@ pub fn stability(found: &StabilityFindings) -> Table {
             half(width.failure.half),
             safe,
             Cell::number(format!("{recorded}/{planned}"), recorded.into()),
+        ]);
+    }
+    table
+}
+
+/// The learning rates of a stability scan at one width.
+pub fn stability_points(points: &[StabilityPoint]) -> Table {
+    let columns = vec![
+        Column::numbers("ε", "[weight]²/[loss]"),
+        Column::numbers("ε̄", "1/[loss]"),
+        Column::numbers("diverged", "%, Wilson 95 %"),
+        Column::numbers("diverged or stalled", "%, Wilson 95 %"),
+        Column::numbers("trained", ""),
+        Column::numbers("stalled", ""),
+        Column::numbers("diverged", ""),
+        Column::numbers("planned", ""),
+    ];
+    let number = |value: f64| Cell::number(number::significant(value, 3), value);
+    let count = |value: u32| Cell::number(value.to_string(), value.into());
+    let share = |rate: Option<Rate>| {
+        rate.map_or_else(Cell::absent, |rate| {
+            let [share, low, high] = [rate.share, rate.interval.low, rate.interval.high]
+                .map(|s| number::fixed(100.0 * s, 0));
+            Cell::number(format!("{share} [{low}, {high}]"), rate.share)
+        })
+    };
+    let mut table = Table::new("", columns);
+    for point in points {
+        table.rows.push(vec![
+            number(point.learning_rate.get()),
+            number(point.normalized_learning_rate.get()),
+            share(point.diverged),
+            share(point.failed),
+            count(point.runs.trained),
+            count(point.runs.stalled),
+            count(point.runs.diverged),
+            count(point.runs.planned),
         ]);
     }
     table

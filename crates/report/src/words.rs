@@ -2,6 +2,7 @@
 
 use crate::number;
 use analysis::late::LateState;
+use analysis::measure::Place;
 use analysis::{
     Axis, Fixed, Interval, Measure, Optimum, RunCounts, Sample, SearchFindings, StudyBrief,
 };
@@ -61,6 +62,22 @@ pub fn slug(text: &str) -> String {
         }
     }
     out.trim_end_matches('-').into()
+}
+
+/// The name of a point in addresses: `batch-size-w16-b8-e5`.
+pub fn point_key(search: SearchKind, place: Place) -> String {
+    let search = match search {
+        SearchKind::BatchSize => "batch-size",
+        SearchKind::LearningRate => "learning-rate",
+        SearchKind::Grid => "grid",
+        SearchKind::Stability => "stability",
+    };
+    let Place {
+        width,
+        batch_size,
+        learning_rate,
+    } = place;
+    format!("{search}-w{width}-b{batch_size}-e{}", learning_rate.get())
 }
 
 /// `batch-size search`.

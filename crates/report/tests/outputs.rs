@@ -2,10 +2,11 @@
 
 mod support;
 
-use analysis::Findings;
+use analysis::observation::Observed;
+use analysis::{Findings, PointFindings};
 use report::{
-    FigureKind, PageOptions, body, figures, flags, html, parse_results, results_json, runs_csv,
-    tables,
+    FigureKind, PageOptions, Place, PointRuns, curve_figures, figures, flags, html, page,
+    parse_results, point_page, results_json, runs_csv, tables,
 };
 use std::collections::HashSet;
 use std::sync::LazyLock;
@@ -18,6 +19,13 @@ static ALL: LazyLock<Vec<Findings>> =
 fn named(name: &str) -> &'static [Findings] {
     let found = ALL.iter().position(|one| one.study.name == name);
     std::slice::from_ref(&ALL[found.unwrap()])
+}
+
+/// What is inside the page, without its style and script.
+fn parts(findings: &[Findings]) -> String {
+    let shown = page(findings, &figures(findings), &PageOptions::default());
+    let elements: Vec<String> = shown.parts.iter().map(report::Part::element).collect();
+    elements.concat()
 }
 
 #[test]
@@ -169,7 +177,7 @@ fn the_page_needs_nothing_else() {
         for outside in ["http://", "https://", "//cdn", "@import", "url("] {
             assert!(!rest.contains(outside), "{outside}");
         }
-        let shown = body(findings, &figures(findings), &PageOptions::default());
+        let shown = parts(findings);
         assert!(!shown.contains("NaN") && !shown.contains(">inf"));
         for one in findings {
             assert!(page.contains(&format!("noisescale run {}", one.study.name)));
@@ -192,7 +200,7 @@ fn titles_are_harmless() {
     assert!(page.contains("&lt;script&gt;alert(&quot;x&quot;)&lt;/script&gt; &amp; &#39;y&#39;"));
     // One script, the page's own, and none in the part that a live page renews.
     assert_eq!(page.matches("<script").count(), 1);
-    assert!(!body(&findings, &drawn, &PageOptions::default()).contains("<script"));
+    assert!(!parts(&findings).contains("<script"));
     for figure in &drawn {
         roxmltree::Document::parse(&figure.svg()).unwrap();
     }
@@ -293,4 +301,103 @@ fn the_same_findings_give_the_same_bytes() {
     let findings = named("mnist-3lp-grid");
     let page = || html(findings, &figures(findings), &PageOptions::default());
     assert_eq!(page(), page());
+}
+
+#[test]
+fn a_served_page_has_the_parts_of_the_report() {
+    let findings = named("digits-paired");
+    let drawn = figures(findings);
+    let file = page(findings, &drawn, &PageOptions::default());
+    let served = PageOptions {
+        place: Place::Served {
+            base: "/s/digits/".into(),
+        },
+        ..PageOptions::default()
+    };
+    let served = page(findings, &drawn, &served);
+    let names = |page: &report::Page| -> Vec<String> {
+        page.parts.iter().map(|part| part.name.clone()).collect()
+    };
+    assert_eq!(names(&file), names(&served));
+    let text = served.served("/s/digits/parts");
+    assert!(text.contains("href=\"/s/digits/points/batch-size-w8-b16-e5\""));
+    for kind in ["svg", "png", "csv"] {
+        let link = format!("href=\"/s/digits/figures/{}.{kind}\"", drawn[0].id);
+        assert!(text.contains(&link), "{link}");
+    }
+    assert!(!text.contains("data:") && !text.contains("<style"));
+    assert!(text.len() < file.file().len() / 2);
+}
+
+#[test]
+fn parts_have_names_of_their_own_and_stamps_that_tell_them_apart() {
+    for findings in ALL.iter().map(std::slice::from_ref).chain([ALL.as_slice()]) {
+        let shown = page(findings, &figures(findings), &PageOptions::default());
+        let names: HashSet<&str> = shown.parts.iter().map(|part| part.name.as_str()).collect();
+        assert_eq!(names.len(), shown.parts.len());
+    }
+    let of = |name: &str| {
+        let findings = named(name);
+        page(findings, &figures(findings), &PageOptions::default())
+    };
+    let (whole, part) = (of("digits-paired"), of("digits-incomplete"));
+    let same = |name: &str| {
+        let stamp = |page: &report::Page| {
+            let found = page.parts.iter().find(|part| part.name == name);
+            found.unwrap().stamp()
+        };
+        stamp(&whole) == stamp(&part)
+    };
+    // The narrow widths are whole in both; the wide ones are not.
+    assert!(same("s0-points-0") && !same("s0-points-6") && !same("s0-law"));
+}
+
+#[test]
+fn a_point_shows_its_runs_and_how_they_trained() {
+    let sample = support::paired();
+    let findings = sample.findings();
+    let point = (spec::points(&sample.study).into_iter())
+        .find(|point| point.width.get() == 64 && point.batch_size.get() == 2)
+        .unwrap();
+    let observations = analysis::observe(&sample.study, &[point], &sample.records);
+    let mut observed = observations.points[0].clone();
+    observed.by_seed[0] = None;
+    observed.by_seed[1] = None;
+    let found = PointFindings::of(&sample.study.setting, &observed);
+    let drawn = curve_figures(&findings.study, &observed);
+    assert_eq!(drawn.len(), 2);
+    let trained = observed.records().filter(|r| r.outcome.trained().is_some());
+    let trained = trained.count();
+    for figure in &drawn {
+        assert_eq!(figure.kind, FigureKind::Curves);
+        // A line for every run, and the mean of those that trained.
+        assert_eq!(figure.series.len(), 18 + 1);
+        let svg = figure.svg();
+        roxmltree::Document::parse(&svg).unwrap();
+        assert!(svg.contains(&format!("mean of {trained} trained runs")) && !svg.contains("NaN"));
+        // The legend names outcomes, not runs.
+        assert_eq!(svg.matches(">trained</text>").count(), 1);
+    }
+    // The mean at the last step is that of the point, in percent.
+    let mean = drawn[0].series.last().unwrap().marks.last().unwrap();
+    assert!((mean.y - 100.0 * found.accuracy.unwrap().mean).abs() < 1e-6);
+    let shown = PointRuns {
+        observed: &observed,
+        found: &found,
+        training: &[1],
+    };
+    let text = point_page(&findings, &shown, &drawn, &PageOptions::default()).file();
+    assert_eq!(text.matches("<td>no record</td>").count(), 1);
+    assert_eq!(text.matches("<td>being trained</td>").count(), 1);
+    let record = observed.by_seed[2].unwrap();
+    assert!(text.contains(&record.run.to_string()));
+    assert!(curve_figures(&findings.study, &observed_nothing(&observed)).is_empty());
+}
+
+/// The same point before its first record.
+fn observed_nothing<'a>(observed: &Observed<'a>) -> Observed<'a> {
+    Observed {
+        by_seed: vec![None; observed.by_seed.len()],
+        ..observed.clone()
+    }
 }

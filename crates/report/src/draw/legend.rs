@@ -138,7 +138,13 @@ fn series_entries(figure: &Figure) -> Vec<Entry> {
         },
         text: series.label.clone(),
     };
-    figure.series.iter().map(entry).collect()
+    let mut all: Vec<Entry> = Vec::new();
+    for series in &figure.series {
+        if all.iter().all(|known| known.text != series.label) {
+            all.push(entry(series));
+        }
+    }
+    all
 }
 
 fn other_entries(figure: &Figure) -> Vec<Entry> {

@@ -2,7 +2,7 @@
 
 use super::frame::Frame;
 use super::scene::{Item, Outline, Scene, Shape, Spot, Stroke, spot};
-use crate::figure::{Figure, FigureKind, Fit, Mark, Marker, Series, Span};
+use crate::figure::{Figure, FigureKind, Fit, Mark, Marker, Series, Span, Stress};
 use crate::palette::Ink;
 use analysis::Interval;
 
@@ -57,7 +57,10 @@ fn draw_curve(scene: &mut Scene, series: &Series, frame: &Frame) {
         .collect();
     let pieces = frame.clipped(&line);
     if !pieces.is_empty() {
-        scene.shape(Shape::lines(pieces, series.ink, 1.4).faint(0.85));
+        scene.shape(match series.stress {
+            Stress::Plain => Shape::lines(pieces, series.ink, 1.4).faint(0.85),
+            Stress::Faint => Shape::lines(pieces, series.ink, 1.0).faint(0.4),
+        });
     }
 }
 
@@ -73,14 +76,24 @@ fn draw_mark(figure: &Figure, series: &Series, mark: &Mark, frame: &Frame) -> It
     } else {
         shapes.extend(bars(figure, series.ink, mark, at, frame));
         shapes.extend(arrows(series.ink, mark, at));
-        let radius = if series.joined { 3.7 } else { 4.8 };
+        let radius = match (series.stress, series.joined) {
+            (Stress::Faint, _) => 2.0,
+            (Stress::Plain, true) => 3.7,
+            (Stress::Plain, false) => 4.8,
+        };
         shapes.push(marker(series.marker, at, radius, series.ink, mark.hollow));
     }
     let mut text = mark.text.clone();
     if below {
         text.push("below the range of the axis".into());
     }
-    Item::Mark { at, text, shapes }
+    let point = mark.point.clone();
+    Item::Mark {
+        at,
+        text,
+        point,
+        shapes,
+    }
 }
 
 fn bars(figure: &Figure, ink: Ink, mark: &Mark, at: Spot, frame: &Frame) -> Vec<Shape> {
@@ -232,6 +245,7 @@ fn draw_span(span: &Span, y: f64, frame: &Frame) -> Item {
     Item::Mark {
         at: spot(best, y),
         text: span.text.clone(),
+        point: None,
         shapes,
     }
 }

@@ -39,6 +39,8 @@ pub enum Item {
         at: Spot,
         /// A line each.
         text: Vec<String>,
+        /// The name of the point that it shows, if it shows one.
+        point: Option<String>,
         /// Its shapes.
         shapes: Vec<Shape>,
     },

@@ -2,7 +2,7 @@
 //! ḡ_opt, and peak accuracy. On the line y = x they agree.
 
 use super::series::{peak_counts, two_errors};
-use super::{AxisSpec, Extent, Figure, FigureKind, Group, Mark, Marker, Series};
+use super::{AxisSpec, Extent, Figure, FigureKind, Group, Mark, Marker, Series, Stress};
 use crate::number::Magnitude;
 use crate::palette::Ink;
 use crate::{phrase, words};
@@ -58,6 +58,7 @@ fn series(at: usize, count: usize, pair: &SearchAgreement, mark: Mark) -> Series
         ink: Ink::ordered(at, count),
         marker: Marker::of(at),
         joined: false,
+        stress: Stress::Plain,
         dodge: 0,
         marks: vec![mark],
     }

@@ -11,6 +11,7 @@ use crate::palette::Ink;
 use crate::{phrase, words};
 use analysis::Findings;
 use analysis::grid::{GridFindings, RateCurve};
+use spec::SearchKind;
 
 /// Two figures for every width; one with batch norm, where ḡ is not defined.
 pub fn figures(findings: &Findings) -> Vec<Figure> {
@@ -59,7 +60,7 @@ fn figure(findings: &Findings, grid: &GridFindings, against: Against) -> Figure 
         series: (grid.curves.iter().enumerate())
             .map(|(at, curve)| {
                 let x = |point: &_| against.at(point);
-                accuracy_curve(label(curve), at, count, &curve.points, x)
+                accuracy_curve(label(curve), at, count, SearchKind::Grid, &curve.points, x)
             })
             .collect(),
         spans: (grid.curves.iter().enumerate())

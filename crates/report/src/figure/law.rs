@@ -6,7 +6,7 @@
 //! not in the fit.
 
 use super::series::bracketing;
-use super::{AxisSpec, Extent, Figure, FigureKind, Fit, Group, Mark, Marker, Open, Series};
+use super::{AxisSpec, Extent, Figure, FigureKind, Fit, Group, Mark, Marker, Open, Series, Stress};
 use crate::number::{self, Magnitude};
 use crate::palette::Ink;
 use crate::{phrase, words};
@@ -87,6 +87,7 @@ fn law_figure(group: &Group<'_>, measure: Measure, sources: &[Source<'_>]) -> Op
             ink,
             marker: Marker::of(at),
             joined: false,
+            stress: Stress::Plain,
             dodge: dodge(at, sources.len()),
             marks: marks(source.search, magnitude),
         });

@@ -8,6 +8,7 @@
 
 mod agreement;
 mod build;
+mod curves;
 mod grid;
 mod group;
 mod law;
@@ -18,6 +19,7 @@ mod series;
 mod stability;
 
 pub use build::figures;
+pub use curves::curve_figures;
 pub(crate) use group::{Group, groups};
 pub(crate) use range::Ranges;
 
@@ -39,6 +41,8 @@ pub enum FigureKind {
     Stability,
     /// Standard against NTK peak accuracy.
     Schemes,
+    /// Accuracy or loss of the runs of one point, by step.
+    Curves,
 }
 
 /// A figure. Words in it may hold subscripts, written `ḡ_{opt}`.
@@ -124,7 +128,7 @@ pub enum Extent {
 /// Marks that belong together.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Series {
-    /// Its name in the legend.
+    /// Its name in the legend; series of the same name share an entry.
     pub label: String,
     /// Its colour.
     pub ink: Ink,
@@ -132,10 +136,22 @@ pub struct Series {
     pub marker: Marker,
     /// Whether its marks are joined by a line.
     pub joined: bool,
+    /// How strongly it is drawn.
+    pub stress: Stress,
     /// Places to the left (−1) or right (+1) at which marks of equal x are set apart.
     pub dodge: i8,
     /// Its marks, ascending in x.
     pub marks: Vec<Mark>,
+}
+
+/// How strongly a series is drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Stress {
+    /// As one of a few.
+    #[default]
+    Plain,
+    /// As one of many, behind the others: small marks, a thin line.
+    Faint,
 }
 
 /// Shapes of marks; they tell series apart where colours do not.
@@ -197,6 +213,8 @@ pub struct Mark {
     pub open: Open,
     /// What a reader sees on hover, a line each.
     pub text: Vec<String>,
+    /// The name of the point that it shows, where a page may lead to its runs.
+    pub point: Option<String>,
 }
 
 /// On which sides a value is only a bound.

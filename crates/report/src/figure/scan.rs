@@ -121,7 +121,9 @@ fn scan(findings: &Findings, search: &SearchFindings, against: Against) -> Figur
         series: (search.widths.iter().enumerate())
             .map(|(at, found)| {
                 let label = format!("w = {}", found.width);
-                accuracy_curve(label, at, count, &found.points, |point| against.at(point))
+                accuracy_curve(label, at, count, search.kind, &found.points, |point| {
+                    against.at(point)
+                })
             })
             .collect(),
         spans: (search.widths.iter().enumerate())

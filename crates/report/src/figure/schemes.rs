@@ -2,7 +2,7 @@
 //! (section I of the paper's supplement).
 
 use super::series::{peak_counts, two_errors};
-use super::{AxisSpec, Figure, FigureKind, Mark, Marker, Series};
+use super::{AxisSpec, Figure, FigureKind, Mark, Marker, Series, Stress};
 use crate::number;
 use crate::palette::Ink;
 use crate::words;
@@ -63,6 +63,7 @@ fn figure(one: &Findings, other: &Findings, widths: &[SchemeDifference]) -> Figu
                 ink: Ink::ordered(at, count),
                 marker: Marker::of(at),
                 joined: false,
+                stress: Stress::Plain,
                 dodge: 0,
                 marks: vec![mark(both)],
             })

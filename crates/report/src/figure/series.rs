@@ -1,10 +1,11 @@
 //! Curves of accuracy: what scans and grids have in common.
 
-use super::{Mark, Marker, Open, Series, Span};
+use super::{Mark, Marker, Open, Series, Span, Stress};
 use crate::palette::Ink;
 use crate::{number, words};
 use analysis::optimum::Edge;
 use analysis::{Interval, Optimum, PointFindings, Sample};
+use spec::SearchKind;
 
 /// Hollow marks of accuracy curves.
 pub const FEW_TRAINED: &str = "fewer than 75 % of the planned runs trained";
@@ -26,11 +27,16 @@ pub fn accuracy_curve(
     label: String,
     at: usize,
     count: usize,
+    search: SearchKind,
     points: &[PointFindings],
     x: impl Fn(&PointFindings) -> f64,
 ) -> Series {
     let mut marks: Vec<Mark> = (points.iter())
-        .filter_map(|point| accuracy_mark(point, x(point)))
+        .filter_map(|point| {
+            let mark = accuracy_mark(point, x(point))?;
+            let point = Some(words::point_key(search, point.place()));
+            Some(Mark { point, ..mark })
+        })
         .collect();
     marks.sort_by(|a, b| a.x.total_cmp(&b.x));
     Series {
@@ -38,6 +44,7 @@ pub fn accuracy_curve(
         ink: Ink::ordered(at, count),
         marker: Marker::of(at),
         joined: true,
+        stress: Stress::Plain,
         dodge: 0,
         marks,
     }

@@ -5,12 +5,13 @@
 //! The paper's failure rate is the share of diverged runs. Where runs stalled as
 //! well, a second pair of figures counts both.
 
-use super::{AxisSpec, Extent, Figure, FigureKind, Mark, Marker, Series, TickStyle};
+use super::{AxisSpec, Extent, Figure, FigureKind, Mark, Marker, Series, Stress, TickStyle};
 use crate::palette::Ink;
 use crate::{number, words};
+use analysis::measure::Place;
 use analysis::stability::{LimitTrend, Rate, StabilityFindings, StabilityPoint, WidthStability};
 use analysis::{Findings, Interval};
-use spec::Scheme;
+use spec::{Scheme, SearchKind};
 
 /// Which runs count as failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -116,7 +117,7 @@ fn figure(
         y: AxisSpec::linear(counted.words(), "%").showing(Extent::Fixed(share)),
         legend: "width".into(),
         series: (found.widths.iter().enumerate())
-            .map(|(at, width)| series(width, at, found.widths.len(), counted, against))
+            .map(|(at, width)| series(found, width, at, counted, against))
             .collect(),
         spans: Vec::new(),
         fits: Vec::new(),
@@ -156,12 +157,13 @@ fn trend_words(trend: &LimitTrend, against: Against) -> String {
 }
 
 fn series(
+    found: &StabilityFindings,
     width: &WidthStability,
     at: usize,
-    count: usize,
     counted: Counted,
     against: Against,
 ) -> Series {
+    let count = found.widths.len();
     let factor = match against {
         Against::Rate => 1.0,
         Against::RateTimesWidth => f64::from(width.width.get()),
@@ -175,6 +177,14 @@ fn series(
             y: share,
             y_bar: Some(Interval::between(low, high)),
             n: Some(point.runs.recorded),
+            point: Some(words::point_key(
+                SearchKind::Stability,
+                Place {
+                    width: width.width,
+                    batch_size: found.batch_size,
+                    learning_rate: point.learning_rate,
+                },
+            )),
             text: vec![
                 format!(
                     "w = {}, ε = {}",
@@ -204,6 +214,7 @@ fn series(
         ink: Ink::ordered(at, count),
         marker: Marker::of(at),
         joined: true,
+        stress: Stress::Plain,
         dodge: 0,
         marks: width.points.iter().filter_map(mark).collect(),
     }

@@ -1,20 +1,32 @@
-//! The report as one page that needs nothing else: style, script, figures and their
-//! files are inside it, so that it opens from a folder, a mail or a server alike.
+//! What studies found as pages: the report, which is one file that needs nothing else,
+//! and the pages that `noisescale serve` keeps up to date. Both are lists of the same
+//! parts; a file holds its downloads, a server links to them.
 //!
-//! Everything is readable without JavaScript; the script adds hover, keyboard, sorting
-//! and PNG downloads. Colours follow the reader's scheme.
+//! Everything is readable without JavaScript; the script adds hover, keyboard, sorting,
+//! the slider of the prediction and, on a served page, renewal. Colours follow the
+//! reader's scheme.
 
 mod headline;
+mod overview;
+mod page;
 mod parts;
+mod point;
+mod predict;
 mod settings;
+mod standing;
+mod study;
+
+pub use page::{Link, Page, Part, Place, Room, script, stamp, style};
+pub use point::{PointRuns, point_key, point_page};
+pub use standing::{Standing, Work};
 
 use crate::figure::{Figure, FigureKind, Group, groups};
-use crate::flag::{Flag, study_flags};
 use crate::svg::escaped;
-use crate::{palette, tables, words};
+use crate::words;
 use analysis::Findings;
-use parts::rich;
-use std::fmt::Write;
+use overview::Listed;
+use std::collections::HashSet;
+use study::Shown;
 
 /// What a page says beside its findings.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,6 +39,12 @@ pub struct PageOptions {
     pub written: Option<String>,
     /// Version of the program.
     pub version: String,
+    /// Where it is read.
+    pub place: Place,
+    /// Pages above it.
+    pub above: Vec<Link>,
+    /// How each study stands, in their order; none for a report.
+    pub standings: Vec<Standing>,
 }
 
 impl Default for PageOptions {
@@ -36,59 +54,130 @@ impl Default for PageOptions {
             command: None,
             written: None,
             version: env!("CARGO_PKG_VERSION").into(),
+            place: Place::File,
+            above: Vec::new(),
+            standings: Vec::new(),
         }
     }
 }
 
-/// The whole page: one self-contained HTML file.
-pub fn html(findings: &[Findings], figures: &[Figure], page: &PageOptions) -> String {
-    let title = escaped(&title(findings, page));
-    format!(
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <title>{title}</title>\n<style>\n{}{}</style>\n</head>\n<body>\n{}\
-         <script>\n{}</script>\n</body>\n</html>\n",
-        palette::css(),
-        include_str!("style.css"),
-        body(findings, figures, page),
-        include_str!("page.js"),
-    )
+/// The report: one self-contained HTML file.
+pub fn html(findings: &[Findings], figures: &[Figure], options: &PageOptions) -> String {
+    page(findings, figures, options).file()
 }
 
-/// What is inside the page's body, for a page that renews it while a study runs; its
-/// script offers `noisescale.enhance(element)` to prepare what was put in.
-pub fn body(findings: &[Findings], figures: &[Figure], page: &PageOptions) -> String {
-    let mut out = format!(
-        "<header class=\"top\"><h1>{}</h1></header>\n<main>\n",
-        escaped(&title(findings, page))
-    );
+/// The page of one or several studies.
+pub fn page(findings: &[Findings], figures: &[Figure], options: &PageOptions) -> Page {
+    let mut listed = Vec::new();
     if findings.is_empty() {
-        out.push_str("<p>No study was given.</p>\n");
+        listed.push(Part::whole("nothing", "<p>No study was given.</p>\n"));
     }
     let groups = groups(findings);
     if findings.len() > 1 {
-        out.push_str(&parts::table(&settings::overview(findings)));
+        let studies: Vec<Listed<'_>> = (findings.iter().enumerate())
+            .map(|(at, findings)| Listed {
+                findings,
+                standing: options.standings.get(at),
+                href: None,
+            })
+            .collect();
+        let table = parts::table(&overview::overview(&studies));
+        listed.push(Part::whole("overview", table));
     }
-    for group in &groups {
-        out.push_str(&group_section(group, groups.len(), findings, figures));
+    for (at, group) in groups.iter().enumerate() {
+        if groups.len() > 1 {
+            listed.push(group_head(at, group));
+        }
+        listed.extend(group_parts(group, findings, figures, options));
     }
-    out.push_str(&comparisons(figures));
-    out.push_str(&settings::section(findings, page));
-    out.push_str("</main>\n");
-    let written = page
-        .written
-        .as_ref()
-        .map_or_else(String::new, |when| format!(", written {}", escaped(when)));
-    let _ = writeln!(
-        out,
-        "<footer>noisescale {}{written}. Method and words: docs/METHOD.md; this report: docs/REPORT.md.</footer>",
-        escaped(&page.version)
-    );
-    out
+    listed.extend(comparisons(figures, &options.place));
+    keep_names_unique(&mut listed);
+    if !findings.is_empty() {
+        listed.push(Part::whole(
+            "settings",
+            settings::section(findings, options),
+        ));
+    }
+    Page {
+        title: title(findings, options),
+        above: options.above.clone(),
+        parts: listed,
+        foot: foot(options),
+    }
 }
 
-fn title(findings: &[Findings], page: &PageOptions) -> String {
-    match (&page.title, findings) {
+/// The page above those of several studies: how each stands, with its law and the way
+/// to its own page. `hrefs` are those ways, in the order of the studies.
+pub fn overview_page(
+    findings: &[Findings],
+    figures: &[Figure],
+    hrefs: &[String],
+    options: &PageOptions,
+) -> Page {
+    let studies: Vec<Listed<'_>> = (findings.iter().enumerate())
+        .map(|(at, findings)| Listed {
+            findings,
+            standing: options.standings.get(at),
+            href: hrefs.get(at).map(String::as_str),
+        })
+        .collect();
+    let table = parts::table(&overview::overview(&studies));
+    let mut listed = vec![Part::whole("overview", table)];
+    let drawn = |figure: &Figure| figure_part(figure, &options.place);
+    for (at, group) in groups(findings).iter().enumerate() {
+        let shared = |figure: &&Figure| {
+            let kind = matches!(figure.kind, FigureKind::Law | FigureKind::Agreement);
+            kind && figure.group == group.label
+        };
+        let figures: Vec<Part> = figures.iter().filter(shared).map(drawn).collect();
+        if !figures.is_empty() {
+            listed.push(group_head(at, group));
+            listed.extend(figures);
+        }
+    }
+    listed.extend(comparisons(figures, &options.place));
+    keep_names_unique(&mut listed);
+    Page {
+        title: title(findings, options),
+        above: options.above.clone(),
+        parts: listed,
+        foot: foot(options),
+    }
+}
+
+fn group_head(at: usize, group: &Group<'_>) -> Part {
+    let head = format!("<h2 class=\"group\">{}</h2>\n", escaped(&group.label));
+    Part::whole(format!("group-{at}"), head)
+}
+
+/// Groups of the same label share their figures, which are shown once.
+fn keep_names_unique(listed: &mut Vec<Part>) {
+    let mut names = HashSet::new();
+    listed.retain(|part| names.insert(part.name.clone()));
+}
+
+/// A part that says what is wrong with a study's folder.
+pub fn trouble(text: &str) -> Part {
+    Part::whole(
+        "trouble",
+        format!(
+            "<div class=\"flags\" role=\"alert\"><p>{}</p></div>\n",
+            escaped(text)
+        ),
+    )
+}
+
+fn foot(options: &PageOptions) -> String {
+    let written =
+        (options.written.as_ref()).map_or_else(String::new, |when| format!(", written {when}"));
+    format!(
+        "noisescale {}{written}. Method and words: docs/METHOD.md; this page: docs/REPORT.md.",
+        options.version
+    )
+}
+
+fn title(findings: &[Findings], options: &PageOptions) -> String {
+    match (&options.title, findings) {
         (Some(title), _) => title.clone(),
         (None, [one]) if !one.study.title.is_empty() => one.study.title.clone(),
         (None, [one]) => one.study.name.clone(),
@@ -98,167 +187,62 @@ fn title(findings: &[Findings], page: &PageOptions) -> String {
     }
 }
 
-fn group_section(group: &Group<'_>, groups: usize, all: &[Findings], figures: &[Figure]) -> String {
-    let mut out = String::from("<section>\n");
-    if groups > 1 {
-        let _ = writeln!(out, "<h2>{}</h2>", escaped(&group.label));
-    }
-    for findings in &group.members {
-        out.push_str(&study_summary(findings, all));
-    }
-    let drawn: Vec<String> = figures
-        .iter()
-        .filter(|figure| figure.kind != FigureKind::Schemes && figure.group == group.label)
-        .map(parts::figure)
+/// Status and laws with the figures of the laws beside them, then the other numbers,
+/// the other figures, and all points.
+fn group_parts(
+    group: &Group<'_>,
+    all: &[Findings],
+    figures: &[Figure],
+    options: &PageOptions,
+) -> Vec<Part> {
+    let place_of = |one: &Findings| all.iter().position(|other| std::ptr::eq(one, other));
+    let members: Vec<Shown<'_>> = (group.members.iter())
+        .map(|findings| {
+            let at = place_of(findings).unwrap_or(0);
+            Shown {
+                findings,
+                all,
+                standing: options.standings.get(at),
+                prefix: format!("s{at}"),
+                place: &options.place,
+            }
+        })
         .collect();
-    if !drawn.is_empty() {
-        let _ = writeln!(
-            out,
-            "<h3>Figures</h3>\n<div class=\"figures\">\n{}</div>",
-            drawn.concat()
-        );
-    }
-    for findings in &group.members {
-        out.push_str(&points(findings, group.members.len() > 1));
-    }
-    out.push_str("</section>\n");
-    out
-}
-
-/// Headline, progress, flags and tables of one study.
-fn study_summary(findings: &Findings, all: &[Findings]) -> String {
-    let study = &findings.study;
-    let mut out = format!(
-        "<p class=\"study\"><code>{}</code> {}</p>\n{}",
-        escaped(&study.name),
-        escaped(&words::settings(study)),
-        headline::progress(findings)
-    );
-    out.push_str(&headline::law_sentences(findings));
-    out.push_str(&headline::meaning(findings, all));
-    out.push_str(&flag_list(
-        &study_flags(findings),
-        !findings.searches.is_empty(),
-    ));
-    for search in &findings.searches {
-        let _ = write!(
-            out,
-            "<h3>{} against width, {}</h3>\n{}",
-            rich(&words::optimal(search.measure)),
-            words::search(search.kind),
-            parts::table(&tables::optima(search))
-        );
-    }
-    for grid in &findings.grids {
-        out.push_str("<h3>Optimum at every learning rate</h3>\n");
-        out.push_str(&parts::table(&tables::grid(grid)));
-    }
-    if let Some(found) = &findings.stability {
-        out.push_str("<h3>Limits of stability</h3>\n");
-        out.push_str(&parts::table(&tables::stability(found)));
-    }
-    out
-}
-
-/// The flags of a study, open where they are few.
-fn flag_list(flags: &[Flag], has_optima: bool) -> String {
-    if flags.is_empty() && !has_optima {
-        return "<p class=\"muted\">No flags.</p>\n".into();
-    }
-    if flags.is_empty() {
-        return "<p class=\"muted\">No flags: every optimum is bracketed, at late time and has \
-                enough trained runs.</p>\n"
-            .into();
-    }
-    let open = if flags.len() <= 6 { " open" } else { "" };
-    let mut out = format!(
-        "<div class=\"flags\"><details{open}><summary><strong>{}</strong>: read these before the \
-         numbers</summary><ul>\n",
-        words::counted(flags.len() as u64, "flag")
-    );
-    for flag in flags {
-        let place = flag.search.map_or("study", words::search);
-        let width = flag
-            .width
-            .map_or_else(String::new, |w| format!(", w = {w}"));
-        let _ = writeln!(
-            out,
-            "<li><strong>{}</strong> ({place}{width}): {}.</li>",
-            flag.kind.short(),
-            escaped(&flag.text)
-        );
-    }
-    out.push_str("</ul></details></div>\n");
-    out
-}
-
-/// All points of a study, folded, a table for every width.
-fn points(findings: &Findings, named: bool) -> String {
-    let mut out = String::new();
-    for search in &findings.searches {
-        for found in &search.widths {
-            let best = found.optimum.as_ref().map_or_else(
-                || "no trained run".into(),
-                |optimum| {
-                    format!(
-                        "best {} {}, peak {}",
-                        words::axis_symbol(search.axis),
-                        words::best_values(search.axis, optimum),
-                        words::accuracy(optimum.peak)
-                    )
-                },
-            );
-            let summary = format!(
-                "w = {}, {}: {best}",
-                found.width,
-                words::search(search.kind)
-            );
-            out.push_str(&folded(
-                &summary,
-                &parts::table(&tables::points("", &found.points)),
-            ));
-        }
-    }
-    for grid in &findings.grids {
-        for curve in &grid.curves {
-            let rate = words::rate(curve.learning_rate);
-            let summary = format!("w = {}, ε = {rate}", grid.width);
-            out.push_str(&folded(
-                &summary,
-                &parts::table(&tables::points("", &curve.points)),
-            ));
-        }
-    }
-    if out.is_empty() {
-        return out;
-    }
-    let name = if named {
-        format!(" of <code>{}</code>", escaped(&findings.study.name))
-    } else {
-        String::new()
+    let own = |figure: &&Figure| figure.kind != FigureKind::Schemes && figure.group == group.label;
+    let (laws, others): (Vec<&Figure>, Vec<&Figure>) =
+        (figures.iter().filter(own)).partition(|figure| figure.kind == FigureKind::Law);
+    let drawn = |figures: Vec<&Figure>| -> Vec<Part> {
+        let part = |figure| figure_part(figure, &options.place);
+        figures.into_iter().map(part).collect()
     };
-    format!("<h3>All points{name}</h3>\n{out}")
+    let beside = |part: Part| Part {
+        room: Room::Tall,
+        ..part
+    };
+    let mut listed: Vec<Part> = members.iter().flat_map(Shown::opening).collect();
+    listed.extend(drawn(laws).into_iter().map(beside));
+    listed.extend(members.iter().flat_map(Shown::numbers));
+    listed.extend(drawn(others));
+    listed.extend(members.iter().flat_map(Shown::points));
+    listed
 }
 
-fn folded(summary: &str, content: &str) -> String {
-    format!(
-        "<details><summary>{}</summary>{content}</details>\n",
-        escaped(summary)
+fn figure_part(figure: &Figure, place: &Place) -> Part {
+    Part::column(
+        format!("figure-{}", figure.id),
+        parts::figure(figure, place),
     )
 }
 
 /// Figures of more than one group.
-fn comparisons(figures: &[Figure]) -> String {
-    let drawn: Vec<String> = figures
-        .iter()
+fn comparisons(figures: &[Figure], place: &Place) -> Vec<Part> {
+    let mut listed: Vec<Part> = (figures.iter())
         .filter(|figure| figure.kind == FigureKind::Schemes)
-        .map(parts::figure)
+        .map(|figure| figure_part(figure, place))
         .collect();
-    if drawn.is_empty() {
-        return String::new();
+    if !listed.is_empty() {
+        let head = "<h2>Standard against NTK scheme</h2>\n";
+        listed.insert(0, Part::whole("schemes", head));
     }
-    format!(
-        "<section><h2>Standard against NTK scheme</h2>\n<div class=\"figures\">\n{}</div></section>\n",
-        drawn.concat()
-    )
+    listed
 }

@@ -1,10 +1,11 @@
 //! The pieces of a page: text with subscripts, tables, figures with their downloads.
 
+use super::page::Place;
 use crate::draw::{Form, draw};
-use crate::figure::Figure;
+use crate::figure::{Figure, FigureKind};
 use crate::svg::{self, escaped};
-use crate::table::Table;
-use crate::words::pieces;
+use crate::table::{Cell, Show, Table};
+use crate::words::{self, pieces};
 use std::fmt::Write;
 
 /// Escaped text with its subscripts.
@@ -65,7 +66,7 @@ pub fn table(table: &Table) -> String {
             let sort = cell
                 .sort
                 .map_or_else(String::new, |key| format!(" data-s=\"{key}\""));
-            let _ = write!(out, "<td{class}{sort}>{}</td>", escaped(&cell.text));
+            let _ = write!(out, "<td{class}{sort}>{}</td>", content(cell));
         }
         out.push_str("</tr>");
     }
@@ -73,14 +74,34 @@ pub fn table(table: &Table) -> String {
     out
 }
 
+fn content(cell: &Cell) -> String {
+    let text = escaped(&cell.text);
+    match &cell.show {
+        Show::Words => text,
+        Show::Link(href) => format!("<a href=\"{}\">{text}</a>", escaped(href)),
+        Show::Bar(share) => {
+            format!("<progress value=\"{share:.4}\" aria-hidden=\"true\"></progress> {text}")
+        }
+    }
+}
+
 /// A figure with its words and downloads.
-pub fn figure(figure: &Figure) -> String {
+pub fn figure(figure: &Figure, place: &Place) -> String {
+    let points = match place {
+        Place::File => String::new(),
+        Place::Served { base } => format!(" data-points=\"{}points/\"", escaped(base)),
+    };
     let mut out = format!(
-        "<figure id=\"{}\"><figcaption><h4>{}</h4>",
+        "<figure id=\"{}\"{points}><figcaption><h3>{}</h3>",
         escaped(&figure.id),
         rich(&figure.title)
     );
-    for line in &figure.subtitle {
+    // The page states the settings of a study once.
+    let stated = match figure.kind {
+        FigureKind::Schemes => 0,
+        _ => 1,
+    };
+    for line in figure.subtitle.iter().skip(stated) {
         let _ = write!(out, "<p>{}</p>", rich(line));
     }
     out.push_str("</figcaption>\n");
@@ -90,15 +111,35 @@ pub fn figure(figure: &Figure) -> String {
         "<p class=\"notes\">{}</p>",
         rich(&figure.notes.join(" "))
     );
-    let id = escaped(&figure.id);
-    let _ = writeln!(
-        out,
-        "<p class=\"get\"><a data-svg download=\"{id}.svg\" href=\"{}\">SVG</a>\
-         <a download=\"{id}.csv\" href=\"{}\">CSV</a></p></figure>",
-        data_uri("image/svg+xml", &figure.svg()),
-        data_uri("text/csv", &figure.csv())
-    );
+    out.push_str(&downloads(figure, place));
+    out.push_str("</figure>\n");
     out
+}
+
+/// SVG, PNG and CSV of a figure. In a file the script adds the PNG, drawn from the SVG.
+fn downloads(figure: &Figure, place: &Place) -> String {
+    let id = escaped(&figure.id);
+    let name = escaped(&words::plain(&figure.title));
+    let link = |kind: &str, href: String, attribute: &str| {
+        format!(
+            "<a{attribute} download=\"{id}.{}\" href=\"{href}\" aria-label=\"{kind} of {name}\">{kind}</a>",
+            kind.to_lowercase()
+        )
+    };
+    let links = match place {
+        Place::File => [
+            link("SVG", data_uri("image/svg+xml", &figure.svg()), " data-svg"),
+            link("CSV", data_uri("text/csv", &figure.csv()), ""),
+        ]
+        .concat(),
+        Place::Served { base } => ["SVG", "PNG", "CSV"]
+            .map(|kind| {
+                let href = format!("{base}figures/{id}.{}", kind.to_lowercase());
+                link(kind, escaped(&href), "")
+            })
+            .concat(),
+    };
+    format!("<p class=\"get\">{links}</p>\n")
 }
 
 /// A link that holds its file.

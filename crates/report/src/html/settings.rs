@@ -1,90 +1,18 @@
-//! The overview of several studies, their settings, and how to repeat them.
+//! The settings of studies, and how to repeat them.
 
 use super::PageOptions;
 use super::parts;
 use crate::svg::escaped;
-use crate::table::{Cell, Column, Table};
-use crate::{number, phrase, words};
+use crate::{number, words};
 use analysis::{Findings, Resolution, SearchFindings};
 use std::fmt::Write;
-
-/// The laws of several studies side by side.
-pub fn overview(findings: &[Findings]) -> Table {
-    let mut table = Table::new(
-        "Studies and laws",
-        vec![
-            Column::words("study"),
-            Column::words("search"),
-            Column::numbers("recorded/planned", ""),
-            Column::words("a with interval"),
-            Column::numbers("R²", ""),
-            Column::words("p with interval"),
-            Column::numbers("widths", ""),
-            Column::numbers("flags", ""),
-        ],
-    );
-    for one in findings {
-        let row = |search: Option<&SearchFindings>| overview_row(one, search);
-        if one.searches.is_empty() {
-            table.rows.push(row(None));
-        }
-        table
-            .rows
-            .extend(one.searches.iter().map(|search| row(Some(search))));
-    }
-    table
-}
-
-fn overview_row(findings: &Findings, search: Option<&SearchFindings>) -> Vec<Cell> {
-    let kind = search.map_or_else(
-        || {
-            if findings.stability.is_some() {
-                "stability scan".into()
-            } else if findings.grids.is_empty() {
-                number::ABSENT.into()
-            } else {
-                "grid".to_string()
-            }
-        },
-        |search| words::search(search.kind).to_string(),
-    );
-    let runs = findings.runs;
-    let flags = crate::flag::study_flags(findings).len();
-    let mut row = vec![
-        Cell::words(findings.study.name.clone()),
-        Cell::words(kind),
-        Cell::number(
-            format!("{}/{}", runs.recorded, runs.planned),
-            runs.recorded as f64,
-        ),
-    ];
-    match search.map(|search| search.law.law()) {
-        Some(Ok(law)) => row.extend([
-            Cell::number(phrase::slope(law), law.proportion.slope),
-            law.proportion.r_squared.map_or_else(Cell::absent, |value| {
-                Cell::number(number::fixed(value, 3), value)
-            }),
-            Cell::number(phrase::exponent(law), law.power.exponent),
-            Cell::number(law.widths.len().to_string(), law.widths.len() as f64),
-        ]),
-        Some(Err(_)) => row.extend([
-            Cell::words("no law"),
-            Cell::absent(),
-            Cell::absent(),
-            Cell::number("0", 0.0),
-        ]),
-        None => row.extend((0..4).map(|_| Cell::absent())),
-    }
-    row.push(Cell::number(flags.to_string(), flags as f64));
-    row
-}
 
 /// Settings, and how to repeat the studies.
 pub fn section(findings: &[Findings], page: &PageOptions) -> String {
     if findings.is_empty() {
         return String::new();
     }
-    let mut out = String::from("<section><h2>Settings</h2>\n");
+    let mut out = String::from("<h2>Settings</h2>\n");
     for one in findings {
         let _ = writeln!(
             out,
@@ -103,7 +31,7 @@ pub fn section(findings: &[Findings], page: &PageOptions) -> String {
     let _ = write!(
         out,
         "<h2>How to repeat it</h2>\n<p><code>{}</code> with version {} of noisescale. Runs that \
-         are recorded are not trained again; the same records give the same intervals.</p></section>\n",
+         are recorded are not trained again; the same records give the same intervals.</p>\n",
         escaped(&command),
         escaped(&page.version)
     );
