@@ -406,7 +406,7 @@ fn a_command_of_ones_own_is_trained_by_tasks_too() {
     let well = "echo '{\"outcome\": \"trained\", \"test_accuracy\": 0.9}'";
     // One of its seeds fails.
     cluster.answer("train.sh", &format!("[ \"$1\" = 0 ] || exit 3; {well}"));
-    let submit = [&SUBMIT[..5], &["--array", "1"]].concat();
+    let submit = [&SUBMIT[..5], &["--array", "1", "--patience", "1"]].concat();
     let text = cluster.succeed(&submit);
     assert!(text.contains("4 runs in 1 tasks of about 4 min"), "{text}");
     assert!(text.contains("times suppose 2 min a run"), "{text}");
@@ -415,7 +415,9 @@ fn a_command_of_ones_own_is_trained_by_tasks_too() {
         !script.contains("--device") && !script.contains("--threads"),
         "{script}"
     );
-    let failed = refused(&cluster.run_task("0001", 1), 1);
+    let output = cluster.run_task("0001", 1);
+    assert_eq!(output.status.code(), Some(1));
+    let failed = String::from_utf8_lossy(&output.stderr);
     assert!(failed.contains("2 runs gave no outcome"), "{failed}");
     assert!(failed.contains("exit code 3"), "{failed}");
     // Mended, the round after it brings what is missing.
@@ -424,5 +426,5 @@ fn a_command_of_ones_own_is_trained_by_tasks_too() {
     let output = cluster.run_task("0001-round2", 1);
     assert!(output.status.success(), "{output:?}");
     let text = cluster.succeed(&["slurm", "finish", "out", "--submission", "0001-round2"]);
-    assert!(text.contains("4 of 4 runs recorded"), "{text}");
+    assert!(text.contains("4 of 4 planned runs recorded"), "{text}");
 }
