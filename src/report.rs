@@ -3,9 +3,11 @@
 use crate::cli::{ExportArgs, PredictArgs, ReportArgs};
 use crate::failure::Mistake;
 use crate::folder::Folder;
+use ::report::number::significant;
+use analysis::predict::{LimitSource, Pair, Reach, Stability};
 use analysis::{Findings, Fixed, Prediction, Request, predict};
 use anyhow::{Context, Result};
-use spec::Record;
+use spec::{Record, SearchKind};
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -104,23 +106,36 @@ pub fn run_predict(args: &PredictArgs) -> Result<()> {
     Ok(())
 }
 
+/// The pairs, ascending, up to the first that is above the largest learning rate: so are all
+/// after it.
+fn up_to_limit(pairs: &[Pair]) -> &[Pair] {
+    let above = |pair: &Pair| pair.stability == Stability::AboveLimit;
+    let end = pairs.iter().position(above);
+    &pairs[..end.map_or(pairs.len(), |at| at + 1)]
+}
+
 /// A prediction for people.
 fn in_words(found: &Prediction) -> String {
-    use analysis::predict::{LimitSource, Reach, Stability};
     let Prediction {
         noise,
         limit,
         critical_width,
         ..
     } = found;
+    let digits = |value: f64| significant(value, 3);
+    let search = match found.search {
+        SearchKind::BatchSize => "batch-size",
+        SearchKind::LearningRate => "learning-rate",
+        SearchKind::Grid => "grid",
+        SearchKind::Stability => "stability",
+    };
     let mut lines = vec![format!(
-        "Width {}: ḡ_opt = {:.0} [{:.0}, {:.0}] per loss, from the law of {} widths ({:?} search)",
+        "Width {}: ḡ_opt = {} [{}, {}] /[loss], from the law of {} widths ({search} search)",
         found.width,
-        noise.value,
-        noise.interval.low,
-        noise.interval.high,
+        digits(noise.value),
+        digits(noise.interval.low),
+        digits(noise.interval.high),
         found.fitted.len(),
-        found.search,
     )];
     if found.reach == Reach::Extrapolates {
         let (first, last) = (found.fitted.first(), found.fitted.last());
@@ -138,26 +153,26 @@ fn in_words(found: &Prediction) -> String {
         LimitSource::LargestTrained => "the largest that trained; the true limit may be higher",
     };
     lines.push(format!(
-        "Largest learning rate: {:.3} ({source})",
-        limit.learning_rate.get()
+        "Largest learning rate: {} ({source})",
+        digits(limit.learning_rate.get())
     ));
     lines.push(String::new());
     lines.push("  batch size   learning rate".into());
-    for pair in found
-        .chosen
-        .as_ref()
-        .map_or(found.pairs.as_slice(), std::slice::from_ref)
-    {
+    let pairs = match &found.chosen {
+        Some(chosen) => std::slice::from_ref(chosen),
+        None => up_to_limit(&found.pairs),
+    };
+    for pair in pairs {
         let note = match pair.stability {
             Stability::Allowed => "",
             Stability::AboveLimit => "  above the largest learning rate",
         };
         lines.push(format!(
-            "  {:>10}   {:.3} [{:.3}, {:.3}]{note}",
+            "  {:>10}   {} [{}, {}]{note}",
             pair.batch_size,
-            pair.learning_rate.get(),
-            pair.learning_rates.low.get(),
-            pair.learning_rates.high.get()
+            digits(pair.learning_rate.get()),
+            digits(pair.learning_rates.low.get()),
+            digits(pair.learning_rates.high.get())
         ));
     }
     lines.push(String::new());

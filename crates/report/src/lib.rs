@@ -18,7 +18,7 @@ pub mod figure;
 pub mod flag;
 mod font;
 mod html;
-mod number;
+pub mod number;
 pub mod palette;
 mod phrase;
 mod png;
