@@ -1,0 +1,61 @@
+//! The results in `docs/results` are what the program finds in their ledgers, and what
+//! `docs/RESULTS.md` says.
+
+use flate2::read::GzDecoder;
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::process::Command;
+
+/// What `report` says of the study in a folder of results.
+fn report(folder: &Path) -> String {
+    let place = tempfile::tempdir().unwrap();
+    let dir = place.path().join(folder.file_name().unwrap());
+    fs::create_dir_all(dir.join("records")).unwrap();
+    fs::copy(folder.join("study.toml"), dir.join("study.toml")).unwrap();
+    let packed = fs::File::open(folder.join("records.jsonl.gz")).unwrap();
+    let mut records = fs::File::create(dir.join("records/h200.jsonl")).unwrap();
+    io::copy(&mut GzDecoder::new(packed), &mut records).unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_noisescale"))
+        .arg("report")
+        .arg(&dir)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn the_results_page_says_what_the_ledgers_say() {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs");
+    let page = fs::read_to_string(docs.join("RESULTS.md")).unwrap();
+    let entries = fs::read_dir(docs.join("results")).unwrap();
+    let folders = entries.map(|entry| entry.unwrap().path());
+    let mut laws = 0;
+    for folder in folders.filter(|folder| folder.join("study.toml").exists()) {
+        let text = report(&folder);
+        let name = folder.file_name().unwrap().to_string_lossy();
+        assert!(
+            page.contains(&format!("results/{name}/study.toml")),
+            "{name}"
+        );
+        for law in text
+            .lines()
+            .filter(|line| line.contains("ḡ_opt = a·w: a = "))
+        {
+            // A law of two widths is none to speak of.
+            if law.contains(" 2 widths") {
+                continue;
+            }
+            let (_, a) = law.split_once(": ").unwrap();
+            let (a, rest) = a.split_once(" /[loss]").unwrap();
+            let (_, p) = rest.split_once("p = ").unwrap();
+            let (p, _) = p.split_once(']').unwrap();
+            for said in [a.to_owned(), format!("p = {p}]")] {
+                assert!(page.contains(&said), "{name}: the page does not say {said}");
+            }
+            laws += 1;
+        }
+    }
+    assert_eq!(laws, 3);
+}
