@@ -24,10 +24,7 @@ pub fn run(args: &PrepareArgs) -> Result<()> {
     let source = studies::open(&args.select.study, &overrides)?;
     // Better missing here than on every machine.
     studies::check_data(&source.study)?;
-    let dir = args
-        .out
-        .clone()
-        .unwrap_or_else(|| PathBuf::from("runs").join(&source.study.name));
+    let dir = studies::folder(&source.study, args.out.as_deref());
     let folder = Folder::create(&dir, source.study, &source.text, &overrides)?;
     println!(
         "{}: {} runs recorded, {} to train; `noisescale work` in this folder trains them",

@@ -7,17 +7,13 @@ use crate::runner::{self, Display, Finish, Means, human_duration};
 use crate::{report, signals, studies};
 use anyhow::Result;
 use spec::Record;
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// Runs the study and writes its report.
 pub fn run(args: &RunStudyArgs) -> Result<()> {
     let overrides = args.select.overrides();
     let source = studies::open(&args.select.study, &overrides)?;
-    let dir = args
-        .out
-        .clone()
-        .unwrap_or_else(|| PathBuf::from("runs").join(&source.study.name));
+    let dir = studies::folder(&source.study, args.out.as_deref());
     let trainer = args.device.open(&source.study)?;
     let mut folder = Folder::create(&dir, source.study, &source.text, &overrides)?;
     let stop = signals::stop_on_signal()?;

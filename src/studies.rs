@@ -3,7 +3,7 @@
 use anyhow::{Context, Result};
 use engine::data::{self, Store};
 use spec::{Override, Study, Task};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// A study that comes with the program.
@@ -126,6 +126,11 @@ pub fn complete(mut study: Study) -> Result<Study> {
         study.check_data()?;
     }
     Ok(study)
+}
+
+/// Where a study is run unless the command line says so.
+pub fn folder(study: &Study, out: Option<&Path>) -> PathBuf {
+    out.map_or_else(|| Path::new("runs").join(&study.name), Path::to_owned)
 }
 
 /// Whether the data of a study are there; those of a command are its own affair.

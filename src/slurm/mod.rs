@@ -137,10 +137,7 @@ fn submit(args: &SubmitArgs) -> Result<()> {
     let parameters = Parameters::usual()?.with(&args.resources)?;
     let overrides = args.select.overrides();
     let source = studies::open(&args.select.study, &overrides)?;
-    let dir = args
-        .out
-        .clone()
-        .unwrap_or_else(|| PathBuf::from("runs").join(&source.study.name));
+    let dir = studies::folder(&source.study, args.out.as_deref());
     let dir = absolute(&dir)?;
     // Better missing here than in a hundred tasks.
     studies::check_data(&source.study)?;
