@@ -21,8 +21,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 const OLDEST: Architecture = (8, 0);
 /// Shared memory that every kernel may have without asking.
 const USUAL_SHARED: usize = 48 * 1024;
-/// Blocks of a cluster that every GPU with clusters can run.
+/// Blocks of a cluster that every GPU with clusters can run, and that the large ones can.
 const PORTABLE_CLUSTER: usize = 8;
+const LARGEST_CLUSTER: usize = 16;
+/// Multiprocessors of a large GPU that is not cut into instances.
+const WHOLE: usize = 72;
 
 /// An open GPU.
 pub struct Device {
@@ -108,10 +111,16 @@ impl Device {
         let attribute = |which| -> Result<usize, CudaError> {
             Ok(self.context.attribute(which)?.max(0) as usize)
         };
+        let processors = attribute(PROCESSORS)?;
+        let cluster = match self.architecture.0 {
+            ..=8 => 1,
+            9 | 10 if processors >= WHOLE => LARGEST_CLUSTER,
+            _ => PORTABLE_CLUSTER,
+        };
         Ok(Limits {
             shared: attribute(SHARED)?,
-            cluster: if self.architecture < (9, 0) { 1 } else { 16 },
-            processors: attribute(PROCESSORS)?,
+            cluster,
+            processors,
         })
     }
 
