@@ -115,7 +115,9 @@ impl Cut {
     }
 
     fn fits(&self, size: &Size, limits: &Limits) -> bool {
+        // A thread keeps one example.
         self.cluster <= limits.cluster
+            && size.batch <= 32 * self.warps()
             && self.shared(size) <= limits.shared
             && self.velocities(size) + OTHER_REGISTERS <= self.registers()
     }
@@ -344,6 +346,16 @@ mod tests {
         assert_eq!(cut.velocities(&mnist(1024, 8)), 112);
         assert_eq!(best(&mnist(1024, 32), 20, &H200), None);
         assert_eq!(best(&mnist(2048, 8), 20, &H200), None);
+    }
+
+    #[test]
+    fn every_example_has_a_thread() {
+        let few_inputs = Size {
+            inputs: 16,
+            ..mnist(16, 96)
+        };
+        let cut = best(&few_inputs, 20, &H200).unwrap();
+        assert!(32 * cut.warps() >= 96, "{cut:?}");
     }
 
     #[test]

@@ -23,7 +23,7 @@
 #define CLASS_LANES 16
 
 static_assert(INPUTS % 16 == 0 && UNITS % (16 * U_WARPS) == 0 && CLASSES <= CLASS_LANES, "shape");
-static_assert(ROWS % GROUP == 0 && GROUP % 8 == 0, "rows");
+static_assert(ROWS % GROUP == 0 && GROUP % 8 == 0 && BATCH <= THREADS, "rows");
 
 struct Pick {
     u32 example;
@@ -178,9 +178,9 @@ struct Trainer {
         }
     }
 
-    // Visits each value of the rest, with its velocity; the first block owns the second bias.
+    // Visits each value of the rest, with its velocity. All blocks have the same second bias.
     template <typename Visit>
-    __device__ __forceinline__ void each_rest(Visit visit) {
+    __device__ __forceinline__ void each_rest(Visit visit, bool second_bias) {
         Rest& r = s.rest;
         for (int at = thread; at < UNITS * CLASSES; at += THREADS) {
             int u = at / CLASSES, c = at % CLASSES, row = block * UNITS + u;
@@ -194,7 +194,7 @@ struct Trainer {
         }
         for (int c = thread; c < CLASSES; c += THREADS) {
             visit(r.second_bias[c], r.second_bias_velocity[c], p.second_bias + c,
-                  p.second_bias >= 0);
+                  second_bias && p.second_bias >= 0);
         }
     }
 
@@ -206,7 +206,7 @@ struct Trainer {
             v = real ? velocity[at] : 0.f;
         };
         each_own(visit);
-        each_rest(visit);
+        each_rest(visit, true);
         for (int at = thread; at < X_BUFFERS * ROWS * STRIDE_X; at += THREADS) s.x[0][0][at] = 0;
         if (thread == 0) s.diverged = 0;
     }
@@ -219,16 +219,10 @@ struct Trainer {
             if (real) velocity[at] = v;
         };
         each_own(visit);
-        if (block == 0) {
-            each_rest(visit);
-        } else {
-            each_rest([&](float& w, float& v, i64 at, bool real) {
-                visit(w, v, at, real && at != p.second_bias + (i64)(&w - s.rest.second_bias));
-            });
-        }
+        each_rest(visit, block == 0);
     }
 
-    // Which examples a step takes, for `keep_picks`.
+    // Which example of a step the thread keeps, for `keep_pick`.
     __device__ __forceinline__ Pick read_pick(int step) const {
         Pick none{0, 0};
         if (thread >= BATCH || step >= p.steps) return none;
