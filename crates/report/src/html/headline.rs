@@ -85,15 +85,19 @@ fn law_of(findings: &Findings, search: &SearchFindings) -> String {
             );
         }
     };
-    let claim = match law.is_linear() {
-        Some(true) => "The optimum grows in proportion to the width",
-        Some(false) => "The optimum does not grow in proportion to the width",
-        None => "The optimum against the width",
-    };
     let optimal = words::optimal(law.measure);
+    let claim = match law.is_linear() {
+        Some(true) => format!("The optimum grows in proportion to the width: {optimal} = a·w."),
+        Some(false) => {
+            format!(
+                "The optimum does not grow in proportion to the width; {optimal} = a·w is rough."
+            )
+        }
+        None => format!("The optimum against the width: {optimal} = a·w."),
+    };
     format!(
         "{head}<p class=\"lead\">{}</p>\n<dl class=\"tiles\">{}{}{}{}</dl>\n<p class=\"muted\">{}</p>\n",
-        rich(&format!("{claim}: {optimal} = a·w.")),
+        rich(&claim),
         tile("a", &phrase::slope(law)),
         tile("R²", &phrase::r_squared(law)),
         tile("exponent p of w", &phrase::exponent(law)),
