@@ -29,6 +29,7 @@ pub use cluster::requeue;
 pub use submission::Submission;
 
 use crate::cli::SelectArgs;
+use crate::examples;
 use crate::failure::Mistake;
 use crate::folder::Folder;
 use crate::studies;
@@ -41,27 +42,23 @@ use script::for_shell;
 use send::{Claim, Mode, Order, Sent};
 use std::path::{Path, PathBuf};
 
-const SUBMIT_EXAMPLES: &str = "\
-Examples:
-  noisescale slurm submit quickstart --out runs/quickstart
-  noisescale slurm submit mnist-1lp --out runs/mnist --gpus-per-task 1 --partition gpu --time 2:00:00
-  noisescale slurm submit my.toml --out runs/my --array 50 --mem 4G -- --account=lab --exclude=node7
-
-docs/CLUSTER.md explains it step by step.";
-
 /// The commands under `noisescale slurm`.
 #[derive(Subcommand)]
 pub enum SlurmCommand {
     /// Share out a study's missing runs between the tasks of a job array
-    #[command(after_help = SUBMIT_EXAMPLES)]
+    #[command(after_help = examples::SLURM_SUBMIT)]
     Submit(SubmitArgs),
     /// Show where a study on a cluster stands, and what to do next
+    #[command(after_help = examples::SLURM_STATUS)]
     Status(FolderArgs),
     /// Submit again what is missing and not on its way
+    #[command(after_help = examples::SLURM_RESUBMIT)]
     Resubmit(ResubmitArgs),
     /// Cancel the jobs of a study's folder, and no others
+    #[command(after_help = examples::SLURM_CANCEL)]
     Cancel(CancelArgs),
     /// What the job after an array does: send what is left, or write the report
+    #[command(after_help = examples::SLURM_FINISH)]
     Finish(FinishArgs),
 }
 
@@ -120,6 +117,11 @@ pub struct FinishArgs {
     /// The submission
     #[arg(long, value_name = "NAME")]
     submission: String,
+}
+
+/// What Slurm says of its version.
+pub fn version() -> Result<String> {
+    Ok(cluster::version()?.trim().to_owned())
 }
 
 /// Runs a command.
