@@ -10,7 +10,7 @@ Exit codes:
     0  what was asked for is done
     1  it failed
     2  it cannot be: a wrong file, flag or value
-  130  it was stopped by Ctrl-C, SIGTERM or SIGHUP, and everything recorded is kept
+  130  `run` or `work` was stopped by Ctrl-C, SIGTERM or SIGHUP; everything recorded is kept
 
 Failures are one sentence on standard error. Results go to standard output, and with --json
 nothing else does. Colours and bars are shown on terminals only; NO_COLOR removes the colours.
@@ -251,6 +251,32 @@ mod tests {
                 assert!(parsed.is_ok(), "{call:?}: {}", parsed.unwrap_err());
             }
         }
+    }
+
+    #[test]
+    fn the_table_of_commands_is_the_programs() {
+        let document = include_str!("../docs/CLI.md");
+        let mut program = Cli::command();
+        program.build();
+        let leaves = leaves(&program, "");
+        for (words, leaf) in &leaves {
+            let name = words.trim().trim_start_matches("noisescale ");
+            let row = document
+                .lines()
+                .find(|line| line.starts_with(&format!("| `{name}` |")));
+            let row = row.unwrap_or_else(|| panic!("docs/CLI.md has no row of `{name}`"));
+            let json = leaf.get_arguments().any(|flag| flag.get_id() == "json");
+            let cell = row.split('|').nth(3).map(str::trim);
+            assert_eq!(cell, Some(if json { "yes" } else { "no" }), "{name}");
+        }
+        let rows = document
+            .lines()
+            .filter(|line| line.contains(" | yes | ") || line.contains(" | no | "));
+        assert_eq!(
+            rows.count(),
+            leaves.len(),
+            "a row of a command that is gone"
+        );
     }
 
     #[test]
