@@ -73,18 +73,61 @@ fn info_never_fails_and_tells_program_machine_data_and_environment() {
     assert_eq!(info["environment"]["CUDA_VISIBLE_DEVICES"], "");
 }
 
+/// A stand-in for the driver says what a GPU would, to the code that asks a real one.
+#[cfg(all(target_os = "linux", feature = "cuda"))]
+#[test]
+fn info_shows_every_gpu_and_what_keeps_it_from_training() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cli/driver.c");
+    let mut compiler = Command::new("cc");
+    compiler.args(["-shared", "-fPIC", "-o", "libcuda.so", source]);
+    if !compiler
+        .current_dir(dir.path())
+        .status()
+        .is_ok_and(|status| status.success())
+    {
+        println!("skipped: there is no C compiler");
+        return;
+    }
+    let ask = |flags: &[&str]| {
+        let mut command = noisescale(dir.path(), &[&["info"], flags].concat());
+        command.env("LD_LIBRARY_PATH", dir.path());
+        command.env("NOISESCALE_NVRTC", dir.path().join("nowhere"));
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    let info: Value = serde_json::from_str(&ask(&["--json"])).unwrap();
+    let driver = info["cuda"]["driver"]["version"].as_str().unwrap();
+    assert!(driver.ends_with("for CUDA up to 13.2"), "{driver}");
+    let [old, new] = [&info["cuda"]["gpus"][0], &info["cuda"]["gpus"][1]];
+    assert_eq!(old["compute_capability"], "7.0");
+    assert!(old["problem"].as_str().unwrap().contains("8.0"), "{old}");
+    assert_eq!(new["name"], "Stand-in 1");
+    assert_eq!(new["bytes"], 1u64 << 34);
+    assert_eq!(new["problem"], Value::Null);
+    // One GPU would do, if kernels could be compiled.
+    let problem = info["cuda"]["problem"].as_str().unwrap();
+    assert!(problem.contains("NOISESCALE_NVRTC"), "{problem}");
+    let words = ask(&[]);
+    assert!(
+        words.contains("Stand-in 1, compute capability 9.0, 16.00 GiB"),
+        "{words}"
+    );
+    assert_eq!(
+        words.matches("NVRTC names").count(),
+        1,
+        "said once: {words}"
+    );
+}
+
 #[test]
 fn every_shell_gets_completions_that_know_the_commands() {
     let dir = tempfile::tempdir().unwrap();
     for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
         let script = text(&succeed(dir.path(), &["completions", shell]).stdout);
-        for word in ["quickstart", "resubmit", "checkpoint-every", "info"] {
-            // The studies are names that no shell completes.
-            assert_eq!(
-                script.contains(word),
-                word != "quickstart",
-                "{shell}: {word}"
-            );
+        for word in ["resubmit", "checkpoint-every", "info"] {
+            assert!(script.contains(word), "{shell}: {word}");
         }
     }
     let output = noisescale(dir.path(), &["completions", "tcsh"]).output();
