@@ -1,7 +1,24 @@
-//! Standard output.
+//! Standard output, which readers may close at any moment: `println!` would panic then, and
+//! end a study that `head` has seen enough of.
 
+use crate::failure;
 use anyhow::Context;
 use std::io::{self, Write};
+
+/// Writes a line, with the arguments of `format!`.
+macro_rules! say {
+    ($($text:tt)*) => {
+        $crate::output::line(&format!($($text)*))
+    };
+}
+pub(crate) use say;
+
+/// Writes a line, or ends the program with a sentence where that is impossible, as on a full disk.
+pub fn line(text: &str) {
+    if let Err(error) = print(&format!("{text}\n")) {
+        failure::exit(&error);
+    }
+}
 
 /// Writes a result to standard output. A reader who has seen enough, as `head` has, is no error.
 pub fn print(text: &str) -> anyhow::Result<()> {
@@ -34,7 +51,7 @@ impl Form {
     /// Says how work goes, where that does not disturb whoever reads the answer.
     pub fn remark(self, text: &str) {
         match self {
-            Self::Words => println!("{text}"),
+            Self::Words => say!("{text}"),
             Self::Json => eprintln!("{text}"),
         }
     }

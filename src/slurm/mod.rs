@@ -32,6 +32,7 @@ use crate::cli::SelectArgs;
 use crate::examples;
 use crate::failure::Mistake;
 use crate::folder::Folder;
+use crate::output::say;
 use crate::studies;
 use anyhow::Result;
 use clap::{Args, Subcommand};
@@ -192,18 +193,18 @@ fn send_missing(folder: &Folder, parameters: Parameters, claim: Claim, mode: Mod
     };
     match send::send(folder, order, mode)? {
         Sent::Submitted(submission) => submission.announce(folder.ledger.dir()),
-        Sent::Shown => println!("Nothing was submitted."),
-        Sent::NothingMissing => println!(
+        Sent::Shown => say!("Nothing was submitted."),
+        Sent::NothingMissing => say!(
             "Nothing is missing: {} runs are recorded. `noisescale report {}` writes the report.",
             folder.ledger.runs(),
             for_shell(folder.ledger.dir())
         ),
-        Sent::OnItsWay { runs } => println!(
+        Sent::OnItsWay { runs } => say!(
             "Nothing to send: the {runs} missing runs are with pending or running tasks. \
              `noisescale slurm status {}` shows them; --force of `resubmit` sends them a second time.",
             for_shell(folder.ledger.dir())
         ),
-        Sent::Already(name) => println!("Submission {name} has been made already."),
+        Sent::Already(name) => say!("Submission {name} has been made already."),
     }
     Ok(())
 }
@@ -215,7 +216,7 @@ fn cancel(dir: &Path) -> Result<()> {
     let overview = Overview::ask(&dir)?;
     let (finishes, arrays) = overview.living_jobs();
     if finishes.is_empty() && arrays.is_empty() {
-        println!(
+        say!(
             "{}: no job of this folder is pending or running",
             dir.display()
         );
@@ -226,7 +227,7 @@ fn cancel(dir: &Path) -> Result<()> {
             cluster::cancel(ids)?;
         }
     }
-    println!(
+    say!(
         "Cancelled {} arrays and {} jobs after them. What is recorded stays; running tasks save \
          their work. `noisescale slurm resubmit {}` goes on.",
         arrays.len(),

@@ -232,6 +232,61 @@ fn exit_codes_say_whose_turn_it_is() {
     }
 }
 
+/// What a call ends with whose reader has gone before the first line.
+#[cfg(unix)]
+fn without_a_reader(dir: &Path, args: &[&str]) -> Output {
+    let mut command = noisescale(dir, args);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    drop(child.stdout.take());
+    child.wait_with_output().unwrap()
+}
+
+#[cfg(unix)]
+#[test]
+fn a_reader_who_has_seen_enough_ends_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = [&["run"], TINY].concat();
+    let check = [&["check"], TINY].concat();
+    let calls: [&[&str]; 6] = [
+        &run,
+        &check,
+        &["status", "runs/digits-mlp"],
+        &["export", "runs/digits-mlp"],
+        &["report", "runs/digits-mlp"],
+        &["info"],
+    ];
+    for call in calls {
+        let output = without_a_reader(dir.path(), call);
+        let errors = text(&output.stderr);
+        assert!(
+            output.status.success() && !errors.contains("panicked"),
+            "{call:?}: {errors}"
+        );
+    }
+    // The study went on to its end.
+    assert!(dir.path().join("runs/digits-mlp/report.html").exists());
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_is_one_sentence() {
+    let dir = tempfile::tempdir().unwrap();
+    let full = std::fs::OpenOptions::new()
+        .write(true)
+        .open("/dev/full")
+        .unwrap();
+    let mut command = noisescale(dir.path(), &[&["check"], TINY].concat());
+    let output = command.stdout(full).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let complaint = text(&output.stderr);
+    assert!(
+        complaint.starts_with("noisescale: standard output"),
+        "{complaint}"
+    );
+    assert_eq!(complaint.lines().count(), 1, "{complaint}");
+}
+
 #[test]
 fn without_a_terminal_there_are_no_escapes() {
     let dir = tempfile::tempdir().unwrap();
