@@ -1,6 +1,7 @@
 //! `noisescale check` and `list`: what a study would do, and what it would cost here.
 
 use crate::cli::{CheckArgs, ListArgs};
+use crate::output::say;
 use crate::runner::{Machine, human_duration, middle_runs};
 use crate::{command, studies, train};
 use anyhow::Result;
@@ -40,11 +41,11 @@ pub fn run(args: &CheckArgs) -> Result<()> {
     };
     let found = describe(&study, &runs, &machines)?;
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&found)?);
+        say!("{}", serde_json::to_string_pretty(&found)?);
         return Ok(());
     }
-    println!("{}", found.title);
-    println!(
+    say!("{}", found.title);
+    say!(
         "{} on {}, {} scheme{}, widths {}",
         study.setting.family.label(),
         study.setting.task.title(),
@@ -56,20 +57,20 @@ pub fn run(args: &CheckArgs) -> Result<()> {
         },
         joined(&found.widths),
     );
-    println!("{}", search_in_words(&study.search));
-    println!(
+    say!("{}", search_in_words(&study.search));
+    say!(
         "{} points × {} seeds: {} runs, {} steps in all",
         found.points,
         study.seeds,
         HumanCount(found.runs as u64),
         HumanCount(found.steps)
     );
-    println!(
+    say!(
         "Each grid may grow by up to {} values until its optimum is bracketed.",
         study.extend
     );
     if let (Some(seconds), Some(bytes)) = (found.seconds, found.bytes) {
-        println!(
+        say!(
             "About {} on this machine with {} runs at once, {} MB of memory besides the data",
             human_duration(seconds),
             train::cores(),
@@ -88,13 +89,13 @@ fn print_command(words: &[String], rules: &CommandRules) {
         1 => "one at a time".into(),
         many => format!("{many} at once"),
     };
-    println!(
+    say!(
         "Trained by a command of its own, {at_once}, in {}:",
         rules.folder.display()
     );
-    println!("  {}", command::command_line(words));
+    say!("  {}", command::command_line(words));
     let limit = |limit: Option<String>| limit.unwrap_or_else(|| "without limit".into());
-    println!(
+    say!(
         "Time of an attempt: {}; memory: {}; a failed run is tried again {} times.",
         limit(
             rules
@@ -125,15 +126,20 @@ pub fn list(args: &ListArgs) -> Result<()> {
         plans.push(describe(&study, &runs, &machines)?);
     }
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&plans)?);
+        say!("{}", serde_json::to_string_pretty(&plans)?);
         return Ok(());
     }
-    println!(
+    say!(
         "{:<26} {:>3}  {:<9} {:>6} {:>8} {:>10}  title",
-        "study", "exp", "figures", "runs", "steps", "time here"
+        "study",
+        "exp",
+        "figures",
+        "runs",
+        "steps",
+        "time here"
     );
     for found in &plans {
-        println!(
+        say!(
             "{:<26} {:>3}  {:<9} {:>6} {:>8} {:>10}  {}",
             found.study,
             found.experiment.as_deref().unwrap_or("–"),

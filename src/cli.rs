@@ -7,6 +7,7 @@
 
 use crate::data_cli::DataCommand;
 use crate::device::{Choice, DeviceArgs, Precision};
+use crate::examples;
 use crate::prepare::PrepareArgs;
 use crate::slurm::SlurmCommand;
 use crate::work::WorkArgs;
@@ -19,7 +20,7 @@ use std::path::PathBuf;
 /// Finds the SGD noise scale at which a family of networks generalizes best,
 /// and how it grows with width
 #[derive(Parser)]
-#[command(version, arg_required_else_help = true)]
+#[command(version, arg_required_else_help = true, after_help = examples::PROGRAM)]
 pub struct Cli {
     #[command(subcommand)]
     pub command: Command,
@@ -28,102 +29,64 @@ pub struct Cli {
 #[derive(Subcommand)]
 pub enum Command {
     /// Run a study: train what is missing, find the law, write the report
-    #[command(after_help = RUN_EXAMPLES)]
+    #[command(after_help = examples::RUN)]
     Run(RunStudyArgs),
     /// Say what a study would do, and what it would cost on this machine
-    #[command(after_help = CHECK_EXAMPLES)]
+    #[command(after_help = examples::CHECK)]
     Check(CheckArgs),
     /// List the built-in studies
+    #[command(after_help = examples::LIST)]
     List(ListArgs),
     /// Show where a study stands
+    #[command(after_help = examples::STATUS)]
     Status(StatusArgs),
     /// Write report, figures and results of one or several studies
-    #[command(after_help = REPORT_EXAMPLES)]
+    #[command(after_help = examples::REPORT)]
     Report(ReportArgs),
     /// Show studies on a page that follows them as they run
-    #[command(after_help = SERVE_EXAMPLES)]
+    #[command(after_help = examples::SERVE)]
     Serve(ServeArgs),
     /// Write one row per run as CSV
+    #[command(after_help = examples::EXPORT)]
     Export(ExportArgs),
     /// Tell batch size and learning rate for a width from a study's law
-    #[command(after_help = PREDICT_EXAMPLES)]
+    #[command(after_help = examples::PREDICT)]
     Predict(PredictArgs),
     /// Train one network of a study, or a few seeds of it
-    #[command(after_help = TRAIN_EXAMPLES)]
+    #[command(after_help = examples::TRAIN)]
     Train(TrainArgs),
     /// Write the first steps of a run with all that goes in and comes out, for checking from outside
-    #[command(after_help = TRACE_EXAMPLES)]
+    #[command(after_help = examples::TRACE)]
     Trace(TraceArgs),
     /// Measure the speed of training steps against this machine's limit
-    #[command(after_help = BENCH_EXAMPLES)]
+    #[command(after_help = examples::BENCH)]
     Bench(BenchArgs),
     /// Make a study's folder for `work` to fill
+    #[command(after_help = examples::PREPARE)]
     Prepare(PrepareArgs),
     /// Train what is missing from a study's folder, or one share of it
-    #[command(after_help = crate::work::EXAMPLES)]
+    #[command(after_help = examples::WORK)]
     Work(WorkArgs),
     /// Run a study on a Slurm cluster
-    #[command(subcommand)]
+    #[command(subcommand, after_help = examples::SLURM)]
     Slurm(SlurmCommand),
     /// See, download or import data sets
-    #[command(subcommand)]
+    #[command(subcommand, after_help = examples::DATA)]
     Data(DataCommand),
+    /// Show program, machine, GPUs, data sets and environment, for reports of bugs
+    #[command(after_help = examples::INFO)]
+    Info(InfoArgs),
+    /// Print a script that lets a shell complete commands and flags
+    #[command(after_help = examples::COMPLETIONS)]
+    Completions(CompletionsArgs),
+    /// Print the manual page, or write those of all commands
+    #[command(after_help = examples::MAN)]
+    Man(ManArgs),
     /// End this process group when the process at the other end of standard input has ended
     #[cfg(unix)]
     #[command(hide = true)]
     Guard(GuardArgs),
 }
-
-const RUN_EXAMPLES: &str = "\
-Examples:
-  noisescale run quickstart
-  noisescale run mnist-1lp --widths 128,512 --seeds 5 --time-scale 0.25 --out runs/short
-  noisescale run my-study.toml --set search.batch_sizes=[16,32] --adaptive
-
-Killed or stopped at any moment, the same command goes on where it was.";
-
-const CHECK_EXAMPLES: &str = "\
-Example:
-  noisescale check mnist-1lp --time-scale 0.1";
-
-const REPORT_EXAMPLES: &str = "\
-Examples:
-  noisescale report runs/quickstart
-  noisescale report runs/mnist-ntk runs/mnist-standard --out runs/compared";
-
-const SERVE_EXAMPLES: &str = "\
-Examples:
-  noisescale serve runs/quickstart
-  noisescale serve runs/* --port 0
-  ssh -L 8420:localhost:8420 cluster noisescale serve runs/mnist-1lp
-
-The page can only be read. docs/REPORT.md describes it.";
-
-const PREDICT_EXAMPLES: &str = "\
-Examples:
-  noisescale predict runs/quickstart --width 128
-  noisescale predict runs/quickstart --width 128 --batch-size 4
-  noisescale predict runs/mnist-2lp --width 4096 --stability runs/stability-2lp --json";
-
-const TRAIN_EXAMPLES: &str = "\
-Examples:
-  noisescale train digits-mlp --width 64
-  noisescale train mnist-1lp --width 512 --batch-size 16 --epochs 30 --seeds 4
-  noisescale train cifar10-wrn --width 2 --steps 300 --set family.batch_norm=true --json";
-
-const TRACE_EXAMPLES: &str = "\
-Example:
-  noisescale trace digits-mlp --width 32 --steps 20 --out trace.safetensors
-
-docs/TRACE.md describes the file.";
-
-const BENCH_EXAMPLES: &str = "\
-Examples:
-  noisescale bench
-  noisescale bench --only WRN --seconds 3
-  noisescale bench --only 2LP --instructions portable --json
-
-docs/PERFORMANCE.md says what the columns mean; scripts/peers/ compares with other frameworks.";
 
 /// Which study, and how it is shortened or changed.
 #[derive(Args)]
@@ -359,6 +322,26 @@ pub struct TraceArgs {
     /// The safetensors file to write
     #[arg(long, short, value_name = "FILE")]
     pub out: PathBuf,
+}
+
+#[derive(Args)]
+pub struct InfoArgs {
+    /// As JSON, for programs
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args)]
+pub struct CompletionsArgs {
+    /// The shell
+    pub shell: clap_complete::Shell,
+}
+
+#[derive(Args)]
+pub struct ManArgs {
+    /// Folder for a page of the program and of every command
+    #[arg(long, short, value_name = "DIR")]
+    pub out: Option<PathBuf>,
 }
 
 #[cfg(unix)]

@@ -60,9 +60,19 @@ fn kept(log: Option<&Path>) -> String {
 #[error("{0}")]
 pub struct Mistake(pub String);
 
+/// Prints the error and ends the program.
+pub fn exit(error: &anyhow::Error) -> ! {
+    eprintln!("noisescale: {error}");
+    std::process::exit(code(error).into())
+}
+
 /// Prints the error and gives the exit code.
 pub fn report(error: &anyhow::Error) -> ExitCode {
     eprintln!("noisescale: {error}");
+    ExitCode::from(code(error))
+}
+
+fn code(error: &anyhow::Error) -> u8 {
     let mistake = error.is::<StudyError>()
         || error.is::<Mistake>()
         || error.is::<PredictError>()
@@ -72,9 +82,9 @@ pub fn report(error: &anyhow::Error) -> ExitCode {
         || error.is::<UnknownStudy>()
         || error.is::<TrainError>()
         || error.is::<FamilyError>();
-    ExitCode::from(match mistake {
+    match mistake {
         _ if error.is::<Interrupted>() => INTERRUPTED,
         true => MISTAKE,
         false => FAILURE,
-    })
+    }
 }

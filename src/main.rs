@@ -8,14 +8,18 @@ mod cli;
 mod command;
 mod data_cli;
 mod device;
+mod examples;
 mod failure;
 mod folder;
+mod info;
+mod output;
 mod prepare;
 mod report;
 mod run;
 mod runner;
 mod serve;
 mod shard;
+mod shell;
 mod signals;
 mod slurm;
 mod status;
@@ -44,6 +48,9 @@ fn main() -> ExitCode {
         cli::Command::Work(args) => work::run(&args),
         cli::Command::Slurm(command) => slurm::run(&command),
         cli::Command::Data(command) => data_cli::run(&command),
+        cli::Command::Info(args) => info::run(&args),
+        cli::Command::Completions(args) => shell::completions(&args),
+        cli::Command::Man(args) => shell::man(&args),
         #[cfg(unix)]
         cli::Command::Guard(args) => command::guard(&args),
     };

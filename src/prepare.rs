@@ -2,6 +2,7 @@
 
 use crate::cli::SelectArgs;
 use crate::folder::Folder;
+use crate::output::Form;
 use crate::runner::next_runs;
 use crate::studies;
 use anyhow::Result;
@@ -16,6 +17,17 @@ pub struct PrepareArgs {
     /// Folder for records and report [default: runs/STUDY]
     #[arg(long, short, value_name = "DIR")]
     pub out: Option<PathBuf>,
+    /// As JSON, for programs
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What there is to train.
+#[derive(serde::Serialize)]
+struct Prepared {
+    folder: PathBuf,
+    recorded: usize,
+    to_train: usize,
 }
 
 /// Makes the folder, or brings the study in it up to date.
@@ -26,11 +38,21 @@ pub fn run(args: &PrepareArgs) -> Result<()> {
     studies::check_data(&source.study)?;
     let dir = studies::folder(&source.study, args.out.as_deref());
     let folder = Folder::create(&dir, source.study, &source.text, &overrides)?;
-    println!(
-        "{}: {} runs recorded, {} to train; `noisescale work` in this folder trains them",
-        dir.display(),
-        folder.ledger.runs(),
-        next_runs(&folder).len()
-    );
-    Ok(())
+    let prepared = Prepared {
+        recorded: folder.ledger.runs(),
+        to_train: next_runs(&folder).len(),
+        folder: dir,
+    };
+    Form::of(args.json).answer(&prepared, Prepared::in_words)
+}
+
+impl Prepared {
+    fn in_words(&self) -> String {
+        format!(
+            "{}: {} runs recorded, {} to train; `noisescale work` in this folder trains them",
+            self.folder.display(),
+            self.recorded,
+            self.to_train
+        )
+    }
 }

@@ -3,13 +3,13 @@
 use crate::cli::{ExportArgs, PredictArgs, ReportArgs};
 use crate::failure::Mistake;
 use crate::folder::Folder;
+use crate::output::{print, say};
 use ::report::number::significant;
 use analysis::predict::{LimitSource, Pair, Reach, Stability};
 use analysis::{Findings, Fixed, Prediction, Request, predict};
 use anyhow::{Context, Result};
 use spec::{Record, SearchKind};
 use std::fs;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// Writes the report of one or several studies together.
@@ -53,10 +53,10 @@ pub fn write(folders: &[Folder], out: &Path, json: bool) -> Result<()> {
     save(&out.join("report.html"), page.as_bytes())?;
     save(&out.join("results.json"), results.as_bytes())?;
     if json {
-        println!("{results}");
+        say!("{results}");
     } else {
-        print!("{}", ::report::tables(&findings));
-        println!("Report: {}", out.join("report.html").display());
+        print(&::report::tables(&findings))?;
+        say!("Report: {}", out.join("report.html").display());
     }
     Ok(())
 }
@@ -73,9 +73,7 @@ pub fn export(args: &ExportArgs) -> Result<()> {
     let text = ::report::runs_csv_of(&folder.study, &grown.points, records);
     match &args.out {
         Some(path) => save(path, text.as_bytes()),
-        None => std::io::stdout()
-            .write_all(text.as_bytes())
-            .context("cannot write the rows"),
+        None => print(&text),
     }
 }
 
@@ -100,8 +98,8 @@ pub fn run_predict(args: &PredictArgs) -> Result<()> {
     };
     let prediction = predict(&findings, stability.as_ref(), &request)?;
     match args.json {
-        true => println!("{}", serde_json::to_string_pretty(&prediction)?),
-        false => print!("{}", in_words(&prediction)),
+        true => say!("{}", serde_json::to_string_pretty(&prediction)?),
+        false => print(&in_words(&prediction))?,
     }
     Ok(())
 }

@@ -3,6 +3,7 @@
 use crate::cli::RunStudyArgs;
 use crate::failure::{FailedRuns, Interrupted};
 use crate::folder::Folder;
+use crate::output::Form;
 use crate::runner::{self, Display, Finish, Means, human_duration};
 use crate::{report, signals, studies};
 use anyhow::Result;
@@ -18,15 +19,16 @@ pub fn run(args: &RunStudyArgs) -> Result<()> {
     let mut folder = Folder::create(&dir, source.study, &source.text, &overrides)?;
     let stop = signals::stop_on_signal()?;
     let display = Display::new(args.quiet);
+    let form = Form::of(args.json);
     let start = Instant::now();
     let before = folder.ledger.runs();
     if !args.quiet {
-        println!(
+        form.remark(&format!(
             "{}: {}, into {}",
             folder.study.title,
             trainer.in_words(),
             dir.display()
-        );
+        ));
     }
     let means = Means {
         trainer: &trainer,
@@ -52,11 +54,11 @@ pub fn run(args: &RunStudyArgs) -> Result<()> {
             0 => String::new(),
             some => format!(", {some} of them from a checkpoint"),
         };
-        println!(
+        form.remark(&format!(
             "{trained} runs trained in {}{resumed}, {} recorded",
             human_duration(start.elapsed().as_secs_f64()),
             folder.ledger.runs()
-        );
+        ));
     }
     let failed = match finish {
         Finish::WithFailures => failed_runs(&folder)?,

@@ -2,6 +2,7 @@
 
 use crate::cli::StatusArgs;
 use crate::folder::{FailedRun, Folder};
+use crate::output::say;
 use anyhow::Result;
 use ledger::Status;
 use spec::{Failure, FailureKind, Record};
@@ -74,7 +75,7 @@ pub fn run(args: &StatusArgs) -> Result<()> {
         alarms: status.conflicts.iter().map(ToString::to_string).collect(),
     };
     match args.json {
-        true => println!("{}", serde_json::to_string_pretty(&standing)?),
+        true => say!("{}", serde_json::to_string_pretty(&standing)?),
         false => print(&standing, &args.dir),
     }
     Ok(())
@@ -82,29 +83,33 @@ pub fn run(args: &StatusArgs) -> Result<()> {
 
 fn print(standing: &Standing, dir: &Path) {
     let share = 100.0 * standing.recorded as f64 / standing.planned.max(1) as f64;
-    println!("{}", standing.study);
-    println!(
+    say!("{}", standing.study);
+    say!(
         "{} of {} runs recorded ({share:.0} %)",
-        standing.recorded, standing.planned
+        standing.recorded,
+        standing.planned
     );
     if standing.skipped > 0 {
-        println!(
+        say!(
             "{} more left out so far by the adaptive rule",
             standing.skipped
         );
     }
-    println!(
+    say!(
         "{} trained, {} stalled, {} diverged; {} claimed by running processes",
-        standing.trained, standing.stalled, standing.diverged, standing.in_progress
+        standing.trained,
+        standing.stalled,
+        standing.diverged,
+        standing.in_progress
     );
     if let Some(newest) = &standing.failed.newest {
         print_failed(&standing.failed, newest, dir);
     }
     for warning in &standing.warnings {
-        println!("warning: {warning}");
+        say!("warning: {warning}");
     }
     for alarm in &standing.alarms {
-        println!("alarm: {alarm}");
+        say!("alarm: {alarm}");
     }
 }
 
@@ -112,13 +117,13 @@ fn print_failed(failed: &Failed, newest: &Failure, dir: &Path) {
     let kinds: Vec<String> = (failed.by_kind.iter())
         .map(|(kind, count)| format!("{count} {kind}"))
         .collect();
-    println!(
+    say!(
         "{} failed so far, in {} attempts: {}; they are tried again when the study is run",
         failed.runs,
         failed.attempts,
         kinds.join(", ")
     );
-    println!(
+    say!(
         "the last, run {} (width {}, B {}, ε {}, seed {}): {}",
         newest.run,
         newest.width,
@@ -128,6 +133,6 @@ fn print_failed(failed: &Failed, newest: &Failure, dir: &Path) {
         newest.reason
     );
     if let Some(log) = &newest.log {
-        println!("its standard error: {}", dir.join(log).display());
+        say!("its standard error: {}", dir.join(log).display());
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::cli::TraceArgs;
 use crate::failure::Mistake;
+use crate::output::say;
 use crate::studies;
 use crate::train::{Length, select};
 use anyhow::Result;
@@ -19,7 +20,7 @@ pub fn run(args: &TraceArgs) -> Result<()> {
     let run = select(&study, &args.run, Length::Steps(args.steps));
     let data = studies::data(&study)?;
     Trace::of(&run, &data, Isa::detect())?.write(&args.out)?;
-    println!(
+    say!(
         "{}: {} steps of run {}",
         args.out.display(),
         args.steps,

@@ -3,6 +3,7 @@
 use crate::cli::{RunArgs, TrainArgs};
 use crate::command::Trial;
 use crate::device::Trainer;
+use crate::output::say;
 use crate::{command, studies};
 use analysis::Sample;
 use anyhow::{Result, bail};
@@ -78,8 +79,8 @@ pub fn run(args: &TrainArgs) -> Result<()> {
     bar.finish_and_clear();
     for record in &records {
         match args.json {
-            true => println!("{}", serde_json::to_string(&described(record))?),
-            false => println!("{}", sentence(record)),
+            true => say!("{}", serde_json::to_string(&described(record))?),
+            false => say!("{}", sentence(record)),
         }
     }
     if !args.json && records.len() > 1 {
@@ -148,7 +149,7 @@ fn describe(study: &Study, run: &Run, trainer: &Trainer) -> Result<()> {
     };
     let epochs = run.steps as f64 * f64::from(run.batch_size.get())
         / f64::from(study.setting.training_examples());
-    println!(
+    say!(
         "{}: width {}{parameters}, {} scheme{}",
         study.title,
         run.width,
@@ -163,7 +164,7 @@ fn describe(study: &Study, run: &Run, trainer: &Trainer) -> Result<()> {
         true => String::new(),
         false => format!(", ḡ {:.0}", run.normalized_noise().get()),
     };
-    println!(
+    say!(
         "B {}, ε {}{noise}; {} steps ({epochs:.1} epochs) {}{memory}",
         run.batch_size,
         run.learning_rate,
@@ -176,7 +177,7 @@ fn describe(study: &Study, run: &Run, trainer: &Trainer) -> Result<()> {
             run_folder: "RUN_FOLDER",
             slot: 0,
         };
-        println!("{}", command::command_line(&own.words(&call)));
+        say!("{}", command::command_line(&own.words(&call)));
     }
     Ok(())
 }
@@ -235,17 +236,17 @@ fn summarize(records: &[Record]) {
         .iter()
         .filter_map(|record| record.outcome.trained())
         .collect();
-    print!("{} of {} trained", trained.len(), records.len());
-    match Sample::of(&trained) {
+    let mean = match Sample::of(&trained) {
         Some(Sample {
             mean,
             standard_error: Some(error),
             ..
-        }) => println!(
+        }) => format!(
             ", mean test accuracy {:.2} ± {:.2} % (two standard errors)",
             100.0 * mean,
             200.0 * error
         ),
-        _ => println!(),
-    }
+        _ => String::new(),
+    };
+    say!("{} of {} trained{mean}", trained.len(), records.len());
 }

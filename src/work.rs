@@ -10,6 +10,7 @@ use crate::cli::positive;
 use crate::device::DeviceArgs;
 use crate::failure::{Interrupted, Mistake};
 use crate::folder::Folder;
+use crate::output::Form;
 use crate::run::failed_runs;
 use crate::runner::{self, Display, Finish, Means, human_duration};
 use crate::shard::{self, Shard};
@@ -24,15 +25,6 @@ use std::time::{Duration, Instant};
 /// An attempt that was stopped sooner has nothing to show. Were it to ask for another
 /// one, a time limit below the warning time would make it come again for ever.
 const WORTH_ANOTHER: Duration = Duration::from_secs(5);
-
-/// Shown after the flags.
-pub const EXAMPLES: &str = "\
-Examples:
-  noisescale work runs/quickstart                 # takes what nobody else has claimed
-  noisescale work runs/quickstart --shard 3/8     # its share and nothing else
-
-`noisescale prepare STUDY --out DIR` makes the folder. Exit code 0 means that every run asked for is
-recorded. docs/CLUSTER.md has recipes for many machines.";
 
 /// Which runs of which folder, and on what.
 #[derive(Args)]
@@ -56,6 +48,34 @@ pub struct WorkArgs {
     /// Show no progress
     #[arg(long, short)]
     pub quiet: bool,
+    /// Print as JSON what came of it
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What came of the work.
+#[derive(serde::Serialize)]
+struct Worked {
+    folder: PathBuf,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    shard: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    submission: Option<String>,
+    end: End,
+    /// Runs in the folder when it began, whoever trained them, and now.
+    recorded_before: usize,
+    recorded: usize,
+    seconds: f64,
+}
+
+/// How the work ended, if it did not fail.
+#[derive(serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+enum End {
+    /// Every run asked for is recorded.
+    Done,
+    /// Stopped for a while; Slurm runs the task again.
+    Requeued { task: String },
 }
 
 /// Trains, and says what came of it.
@@ -65,11 +85,14 @@ pub fn run(args: &WorkArgs) -> Result<()> {
     let mut folder = Folder::open(&args.dir)?;
     let share = share(args, &folder)?;
     let title = title(args);
+    let form = Form::of(args.json);
     if let Some(runs) = &share
         && folder.ledger.missing(runs.clone()).is_empty()
     {
-        println!("{title}: all {} runs are recorded already", runs.len());
-        return Ok(());
+        let worked = Worked::so_far(args, &folder, folder.ledger.runs(), start);
+        return form.answer(&worked, |_| {
+            format!("{title}: all {} runs are recorded already", runs.len())
+        });
     }
     let before = folder.ledger.runs();
     let display = Display::new(args.quiet);
@@ -78,19 +101,35 @@ pub fn run(args: &WorkArgs) -> Result<()> {
     let finish = finish?;
     folder.ledger.refresh()?;
     if finish == Finish::Interrupted {
-        return stopped(&folder, before, &told, start);
+        return stopped(Worked::so_far(args, &folder, before, start), &told, form);
     }
     if finish == Finish::WithFailures
         && let Some(failed) = failed_runs(&folder)?
     {
         return Err(failed.into());
     }
-    println!(
-        "{title}: done in {}, {} runs recorded in the folder",
-        human_duration(start.elapsed().as_secs_f64()),
-        folder.ledger.runs()
-    );
-    Ok(())
+    let worked = Worked::so_far(args, &folder, before, start);
+    form.answer(&worked, |worked| {
+        format!(
+            "{title}: done in {}, {} runs recorded in the folder",
+            human_duration(worked.seconds),
+            worked.recorded
+        )
+    })
+}
+
+impl Worked {
+    fn so_far(args: &WorkArgs, folder: &Folder, before: usize, start: Instant) -> Self {
+        Self {
+            folder: args.dir.clone(),
+            shard: args.shard.as_ref().map(Shard::to_string),
+            submission: args.submission.clone(),
+            end: End::Done,
+            recorded_before: before,
+            recorded: folder.ledger.runs(),
+            seconds: start.elapsed().as_secs_f64(),
+        }
+    }
 }
 
 fn train(
@@ -108,12 +147,12 @@ fn train(
         display,
     };
     if !args.quiet {
-        println!(
+        Form::of(args.json).remark(&format!(
             "{}: on {}, into {}",
             title(args),
             trainer.name(),
             args.dir.display()
-        );
+        ));
     }
     match share {
         Some(runs) => {
@@ -156,14 +195,16 @@ fn title(args: &WorkArgs) -> String {
 }
 
 /// Saved and stopped, for good or to come again.
-fn stopped(folder: &Folder, before: usize, told: &Told, start: Instant) -> Result<()> {
-    let recorded = folder.ledger.runs();
-    let progress = recorded > before || start.elapsed() >= WORTH_ANOTHER;
+fn stopped(worked: Worked, told: &Told, form: Form) -> Result<()> {
+    let recorded = worked.recorded;
+    let long = worked.seconds >= WORTH_ANOTHER.as_secs_f64();
+    let progress = recorded > worked.recorded_before || long;
     if told.to_come_again() && progress {
         match requeue() {
             Ok(Some(task)) => {
-                println!("saved and stopped; Slurm will run task {task} again");
-                return Ok(());
+                let text = format!("saved and stopped; Slurm will run task {task} again");
+                let end = End::Requeued { task };
+                return form.answer(&Worked { end, ..worked }, |_| text);
             }
             Ok(None) => {}
             Err(error) => eprintln!("noisescale: warning: {error}"),

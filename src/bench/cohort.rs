@@ -3,6 +3,7 @@
 use super::{CASES, Case, EXAMPLES};
 use crate::cli::BenchArgs;
 use crate::device::{Choice, open_gpus};
+use crate::output::say;
 use crate::runner::{made_up, step_products};
 use anyhow::Result;
 use engine::cuda::{Cohort, CohortPlan, Device, DeviceData};
@@ -50,15 +51,20 @@ pub fn run(args: &BenchArgs) -> Result<()> {
         cases: Vec::new(),
     };
     if !args.json {
-        println!(
+        say!(
             "{:14} {:>8} {:>12} {:>18} {:>9}   {}, {precision}",
-            "network", "replicas", "µs/step", "µs/replica-step", "TFLOP/s", report.device
+            "network",
+            "replicas",
+            "µs/step",
+            "µs/replica-step",
+            "TFLOP/s",
+            report.device
         );
     }
     for case in CASES.iter().filter(|case| case.is_named(&args.only)) {
         let row = measure(case, &device, args)?;
         if !args.json {
-            println!(
+            say!(
                 "{:14} {:>8} {:>12.1} {:>18.2} {:>9.1}",
                 row.name,
                 row.replicas,
@@ -70,7 +76,7 @@ pub fn run(args: &BenchArgs) -> Result<()> {
         report.cases.push(row);
     }
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&report)?);
+        say!("{}", serde_json::to_string_pretty(&report)?);
     }
     Ok(())
 }
@@ -78,7 +84,7 @@ pub fn run(args: &BenchArgs) -> Result<()> {
 /// Where a step spends its time.
 fn print_kernels(cohort: &mut Cohort<'_>) -> Result<()> {
     for (launch, seconds) in cohort.profile()? {
-        println!("  {:>9.2} µs  {launch}", 1e6 * seconds);
+        say!("  {:>9.2} µs  {launch}", 1e6 * seconds);
     }
     Ok(())
 }

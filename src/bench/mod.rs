@@ -10,6 +10,7 @@ mod whole_run;
 
 use crate::cli::BenchArgs;
 use crate::device::{self, Choice};
+use crate::output::{print, say};
 use crate::runner::{made_up, step_products};
 use crate::{studies, train};
 use anyhow::Result;
@@ -143,7 +144,7 @@ pub fn run(args: &BenchArgs) -> Result<()> {
         threads: args.threads.unwrap_or_else(train::cores),
     };
     if !args.json {
-        println!("{}", header(isa, bench.threads));
+        say!("{}", header(isa, bench.threads));
     }
     let mut cases = Vec::new();
     let mut peak = 0.0f64;
@@ -151,7 +152,7 @@ pub fn run(args: &BenchArgs) -> Result<()> {
     for case in CASES.iter().filter(named) {
         let row = bench.measure(case, &mut peak)?;
         if !args.json {
-            println!("{}", line(&row));
+            say!("{}", line(&row));
         }
         cases.push(row);
     }
@@ -167,8 +168,8 @@ pub fn run(args: &BenchArgs) -> Result<()> {
         },
     };
     match args.json {
-        true => println!("{}", serde_json::to_string_pretty(&report)?),
-        false => print!("{}", footer(&report)),
+        true => say!("{}", serde_json::to_string_pretty(&report)?),
+        false => print(&footer(&report))?,
     }
     Ok(())
 }

@@ -4,7 +4,7 @@
 //! and renamed: the data folder has the whole file or none. A mirror that fails
 //! in any way hands over to the next.
 
-use super::print;
+use crate::output::print;
 use engine::data::official::Download;
 use engine::data::{DataError, Store};
 use indicatif::{DecimalBytes, ProgressBar, ProgressStyle};

@@ -1,6 +1,6 @@
 //! `noisescale data list`.
 
-use super::print;
+use crate::output::print;
 use engine::data::{State, Status, Store};
 use indicatif::DecimalBytes;
 use spec::DatasetName;

@@ -6,17 +6,18 @@
 mod fetch;
 mod list;
 
-use anyhow::Context;
+use crate::examples;
+use crate::output::print;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use engine::data::Store;
 use spec::DatasetName;
-use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 /// The commands under `noisescale data`.
 #[derive(Debug, Clone, clap::Subcommand)]
 pub enum DataCommand {
     /// Show which data sets are there, where, and whether their content is right
+    #[command(after_help = examples::DATA_LIST)]
     List {
         /// As JSON, for programs
         #[arg(long)]
@@ -27,6 +28,7 @@ pub enum DataCommand {
     /// Every file is checked against its published checksum. What is already there and right is not
     /// downloaded again. Proxies are taken from HTTPS_PROXY, HTTP_PROXY, ALL_PROXY and NO_PROXY;
     /// NOISESCALE_MIRROR names a mirror of your own, and NOISESCALE_DATA another data folder.
+    #[command(after_help = examples::DATA_FETCH)]
     Fetch {
         /// Which data sets
         #[arg(required = true, value_name = "NAME", value_parser = dataset_parser())]
@@ -36,6 +38,7 @@ pub enum DataCommand {
     ///
     /// The official files are found by their names, plain, as .gz, or in a .tar.gz or .zip, and are
     /// checked against their published checksums before anything is written.
+    #[command(after_help = examples::DATA_IMPORT)]
     Import {
         /// Which data set
         #[arg(value_name = "NAME", value_parser = dataset_parser())]
@@ -72,16 +75,6 @@ fn import(store: &Store, name: DatasetName, path: &Path) -> anyhow::Result<()> {
         );
     }
     print(&text)
-}
-
-/// Writes a result to standard output. A reader who has seen enough, as `head` has, is no error.
-fn print(text: &str) -> anyhow::Result<()> {
-    match io::stdout().lock().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(error).context("standard output: cannot be written; check where it goes")
-        }
-        _ => Ok(()),
-    }
 }
 
 fn dataset_parser() -> impl TypedValueParser<Value = DatasetName> {

@@ -17,6 +17,7 @@ mod watch;
 
 use crate::cli::ServeArgs;
 use crate::failure::Mistake;
+use crate::output::say;
 use access::{Access, Names, Token};
 use anyhow::{Context, Result};
 use ledger::StudyCopy;
@@ -40,7 +41,7 @@ pub fn run(args: &ServeArgs) -> Result<()> {
         true => Some(Token::random(address.port()).context("cannot make a token")?),
         false => None,
     };
-    println!("{}", welcome(args.dirs.len(), address, token.as_ref()));
+    say!("{}", welcome(args.dirs.len(), address, token.as_ref()));
     let names = if local { Names::Local } else { Names::Any };
     let studies = watched(&args.dirs);
     for study in &studies {

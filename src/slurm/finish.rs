@@ -6,6 +6,7 @@ use super::script::for_shell;
 use super::send::{self, Claim, Mode, Order, Sent};
 use super::submission::Submission;
 use crate::folder::Folder;
+use crate::output::say;
 use crate::report;
 use crate::runner::next_runs;
 use anyhow::{Result, bail};
@@ -44,7 +45,7 @@ pub fn run(dir: &Path, name: &str) -> Result<()> {
     let mut folder = Folder::open(dir)?;
     let submission = Submission::read(dir, name)?;
     let recorded = settle(&mut folder, &submission)?;
-    println!(
+    say!(
         "Submission {name}: {recorded} of {} runs recorded",
         submission.runs().count()
     );
@@ -102,9 +103,9 @@ fn follow_up(folder: Folder, submission: &Submission) -> Result<()> {
     match send::send(&folder, order, Mode::Submit)? {
         Sent::Submitted(next) => next.announce(folder.ledger.dir()),
         Sent::OnItsWay { runs } => {
-            println!("The {runs} missing runs are with tasks of other submissions.");
+            say!("The {runs} missing runs are with tasks of other submissions.");
         }
-        Sent::Already(name) => println!("Submission {name} has been made already."),
+        Sent::Already(name) => say!("Submission {name} has been made already."),
         Sent::Shown | Sent::NothingMissing => {
             let dir = folder.ledger.dir().to_path_buf();
             report::write(&[folder], &dir, false)?;

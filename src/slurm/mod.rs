@@ -29,8 +29,10 @@ pub use cluster::requeue;
 pub use submission::Submission;
 
 use crate::cli::SelectArgs;
+use crate::examples;
 use crate::failure::Mistake;
 use crate::folder::Folder;
+use crate::output::say;
 use crate::studies;
 use anyhow::Result;
 use clap::{Args, Subcommand};
@@ -41,27 +43,23 @@ use script::for_shell;
 use send::{Claim, Mode, Order, Sent};
 use std::path::{Path, PathBuf};
 
-const SUBMIT_EXAMPLES: &str = "\
-Examples:
-  noisescale slurm submit quickstart --out runs/quickstart
-  noisescale slurm submit mnist-1lp --out runs/mnist --gpus-per-task 1 --partition gpu --time 2:00:00
-  noisescale slurm submit my.toml --out runs/my --array 50 --mem 4G -- --account=lab --exclude=node7
-
-docs/CLUSTER.md explains it step by step.";
-
 /// The commands under `noisescale slurm`.
 #[derive(Subcommand)]
 pub enum SlurmCommand {
     /// Share out a study's missing runs between the tasks of a job array
-    #[command(after_help = SUBMIT_EXAMPLES)]
+    #[command(after_help = examples::SLURM_SUBMIT)]
     Submit(SubmitArgs),
     /// Show where a study on a cluster stands, and what to do next
+    #[command(after_help = examples::SLURM_STATUS)]
     Status(FolderArgs),
     /// Submit again what is missing and not on its way
+    #[command(after_help = examples::SLURM_RESUBMIT)]
     Resubmit(ResubmitArgs),
     /// Cancel the jobs of a study's folder, and no others
+    #[command(after_help = examples::SLURM_CANCEL)]
     Cancel(CancelArgs),
     /// What the job after an array does: send what is left, or write the report
+    #[command(after_help = examples::SLURM_FINISH)]
     Finish(FinishArgs),
 }
 
@@ -120,6 +118,11 @@ pub struct FinishArgs {
     /// The submission
     #[arg(long, value_name = "NAME")]
     submission: String,
+}
+
+/// What Slurm says of its version.
+pub fn version() -> Result<String> {
+    Ok(cluster::version()?.trim().to_owned())
 }
 
 /// Runs a command.
@@ -187,18 +190,18 @@ fn send_missing(folder: &Folder, parameters: Parameters, claim: Claim, mode: Mod
     };
     match send::send(folder, order, mode)? {
         Sent::Submitted(submission) => submission.announce(folder.ledger.dir()),
-        Sent::Shown => println!("Nothing was submitted."),
-        Sent::NothingMissing => println!(
+        Sent::Shown => say!("Nothing was submitted."),
+        Sent::NothingMissing => say!(
             "Nothing is missing: {} runs are recorded. `noisescale report {}` writes the report.",
             folder.ledger.runs(),
             for_shell(folder.ledger.dir())
         ),
-        Sent::OnItsWay { runs } => println!(
+        Sent::OnItsWay { runs } => say!(
             "Nothing to send: the {runs} missing runs are with pending or running tasks. \
              `noisescale slurm status {}` shows them; --force of `resubmit` sends them a second time.",
             for_shell(folder.ledger.dir())
         ),
-        Sent::Already(name) => println!("Submission {name} has been made already."),
+        Sent::Already(name) => say!("Submission {name} has been made already."),
     }
     Ok(())
 }
@@ -210,7 +213,7 @@ fn cancel(dir: &Path) -> Result<()> {
     let overview = Overview::ask(&dir)?;
     let (finishes, arrays) = overview.living_jobs();
     if finishes.is_empty() && arrays.is_empty() {
-        println!(
+        say!(
             "{}: no job of this folder is pending or running",
             dir.display()
         );
@@ -221,7 +224,7 @@ fn cancel(dir: &Path) -> Result<()> {
             cluster::cancel(ids)?;
         }
     }
-    println!(
+    say!(
         "Cancelled {} arrays and {} jobs after them. What is recorded stays; running tasks save \
          their work. `noisescale slurm resubmit {}` goes on.",
         arrays.len(),

@@ -7,6 +7,7 @@ use super::parameters::{Parameters, TimeLimit};
 use super::script::{self, Batch, for_shell};
 use super::submission::{Submission, Task, folder, free_number, name_of, take_name, write_once};
 use crate::folder::Folder;
+use crate::output::say;
 use crate::runner::{ASSUMED_SPEEDUP, Rates, SUPPOSED_SECONDS, Source, human_duration, next_runs};
 use anyhow::{Result, anyhow};
 use spec::{Record, Run};
@@ -155,13 +156,13 @@ fn show(dir: &Path, submission: &Submission, limit: TimeLimit) -> Result<()> {
     let task = script::task(dir, submission, submission.tasks(), limit)?;
     let finish = script::finish(dir, submission, 0)?;
     for Batch { file, text, .. } in [&task, &finish] {
-        println!("── {}", folder(dir, &submission.name).join(file).display());
-        println!("{text}");
+        say!("── {}", folder(dir, &submission.name).join(file).display());
+        say!("{text}");
     }
-    println!("{}", task.command());
+    say!("{}", task.command());
     let dependency = "--dependency=afterany:";
     let named = format!("{dependency}ARRAY");
-    println!(
+    say!(
         "{}\n",
         finish.command().replace(&format!("{dependency}0"), &named)
     );
@@ -202,24 +203,24 @@ impl Announcement {
             true => most,
             false => format!("{shortest} to {most}"),
         };
-        println!(
+        say!(
             "Submission {}: {} runs in {} tasks of about {each} (time limit {})",
             self.name,
             self.runs,
             self.seconds.len(),
             self.limit
         );
-        println!("{}", in_words(self.source));
+        say!("{}", in_words(self.source));
         if longest > self.limit.seconds() as f64 {
-            println!(
+            say!(
                 "Tasks may take longer than their limit: they then save their work and are requeued."
             );
         }
         if let Some([array, finish]) = self.jobs {
-            println!(
+            say!(
                 "Array {array}, and job {finish} after it, which sends what is left or writes the report."
             );
-            println!(
+            say!(
                 "Where it stands: noisescale slurm status {}",
                 for_shell(dir)
             );

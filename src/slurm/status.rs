@@ -5,6 +5,7 @@ use super::overview::{Overview, Tracked};
 use super::script::for_shell;
 use super::{Submission, absolute};
 use crate::folder::Folder;
+use crate::output::say;
 use crate::runner::{human_duration, next_runs};
 use anyhow::Result;
 use ledger::Ledger;
@@ -61,7 +62,7 @@ pub fn run(dir: &Path, json: bool) -> Result<()> {
     let dir = absolute(dir)?;
     let standing = standing(&Folder::open(&dir)?, &Overview::ask(&dir)?);
     match json {
-        true => println!("{}", serde_json::to_string_pretty(&standing)?),
+        true => say!("{}", serde_json::to_string_pretty(&standing)?),
         false => print(&standing),
     }
     Ok(())
@@ -168,22 +169,25 @@ fn next_step(standing: &Standing, overview: &Overview) -> String {
 
 fn print(standing: &Standing) {
     let share = 100.0 * standing.recorded as f64 / standing.planned.max(1) as f64;
-    println!("{}", standing.study);
-    println!(
+    say!("{}", standing.study);
+    say!(
         "{} of {} runs recorded ({share:.0} %); {} missing, {} of them with pending or running tasks",
-        standing.recorded, standing.planned, standing.missing, standing.on_their_way
+        standing.recorded,
+        standing.planned,
+        standing.missing,
+        standing.on_their_way
     );
     if standing.duplicates > 0 {
-        println!(
+        say!(
             "{} runs were recorded more than once, and count once",
             standing.duplicates
         );
     }
     standing.submissions.iter().for_each(print_sent);
     for alarm in &standing.alarms {
-        println!("alarm: {alarm}");
+        say!("alarm: {alarm}");
     }
-    println!("{}", standing.next);
+    say!("{}", standing.next);
 }
 
 fn print_sent(sent: &Sent) {
@@ -197,27 +201,30 @@ fn print_sent(sent: &Sent) {
         (_, true) => "unknown to Slurm".into(),
         _ => states.join(", "),
     };
-    println!(
+    say!(
         "submission {}: {} of {} runs recorded; {} tasks: {states}",
-        sent.name, sent.recorded, sent.runs, sent.tasks
+        sent.name,
+        sent.recorded,
+        sent.runs,
+        sent.tasks
     );
     if !sent.waiting_for.is_empty() {
         let reasons: Vec<&str> = sent.waiting_for.iter().map(String::as_str).collect();
-        println!("  pending because of {}", reasons.join(", "));
+        say!("  pending because of {}", reasons.join(", "));
     }
     if let Some(left) = sent.seconds_left {
-        println!(
+        say!(
             "  at most {} to the time limit",
             human_duration(left as f64)
         );
     }
     if !sent.logs.is_empty() {
-        println!(
+        say!(
             "  {} tasks ended with runs missing; what they said:",
             sent.logs.len()
         );
         for log in sent.logs.iter().take(LOGS_NAMED) {
-            println!("    {}", log.display());
+            say!("    {}", log.display());
         }
     }
 }

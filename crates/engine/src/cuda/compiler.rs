@@ -19,7 +19,8 @@ pub type Architecture = (i32, i32);
 pub struct Compiler(());
 
 impl Compiler {
-    /// Loads NVRTC from the named folder, the system, the CUDA toolkit or a Python environment.
+    /// Loads NVRTC from the named folder, the system, the CUDA toolkit or a Python environment, its own
+    /// one among them.
     pub fn find() -> Result<Self, CudaError> {
         if let Some(folder) = std::env::var_os(COMPILER_VARIABLE).map(PathBuf::from) {
             return match load_from(&folder) {
@@ -142,6 +143,10 @@ fn usual_folders() -> Vec<PathBuf> {
     folders.push("/usr/local/cuda/lib64".into());
     let environments = ["VIRTUAL_ENV", "CONDA_PREFIX"].map(std::env::var_os);
     let roots = environments.into_iter().flatten().map(PathBuf::from);
+    // Installed by pip, the program lies in an environment that need not be active.
+    let own = std::env::current_exe().ok();
+    let own = own.and_then(|program| Some(program.parent()?.parent()?.to_owned()));
+    let roots = roots.chain(own);
     for root in roots.chain(["/usr/local".into(), "/usr".into()]) {
         for python in listed(&root.join("lib")) {
             for packages in ["site-packages", "dist-packages"] {

@@ -18,7 +18,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Oldest compute capability with TF32 products and asynchronous copies.
-const OLDEST: Architecture = (8, 0);
+pub const OLDEST: Architecture = (8, 0);
 /// Shared memory that every kernel may have without asking.
 const USUAL_SHARED: usize = 48 * 1024;
 /// Blocks of a cluster that every GPU with clusters can run, and that the large ones can.

@@ -22,6 +22,7 @@ mod plan;
 mod plane;
 mod product;
 mod resident;
+mod survey;
 #[cfg(test)]
 mod tests;
 mod trainer;
@@ -34,4 +35,5 @@ pub use launch::Launch;
 pub use plan::CohortPlan;
 pub use product::Precision;
 pub use resident::Limits;
+pub use survey::{Gpu, compiler_version, driver_version, gpus};
 pub use trainer::Gpus;

@@ -1,0 +1,71 @@
+//! Standard output, which readers may close at any moment: `println!` would panic then, and
+//! end a study that `head` has seen enough of.
+
+use crate::failure;
+use anyhow::Context;
+use std::io::{self, Write};
+
+/// Writes a line, with the arguments of `format!`.
+macro_rules! say {
+    ($($text:tt)*) => {
+        $crate::output::line(&format!($($text)*))
+    };
+}
+pub(crate) use say;
+
+/// Writes a line, or ends the program with a sentence where that is impossible, as on a full disk.
+pub fn line(text: &str) {
+    if let Err(error) = print(&format!("{text}\n")) {
+        failure::exit(&error);
+    }
+}
+
+/// Writes a result to standard output. A reader who has seen enough, as `head` has, is no error.
+pub fn print(text: &str) -> anyhow::Result<()> {
+    match io::stdout().lock().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(error).context("standard output: cannot be written; check where it goes")
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What an answer on standard output is written in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// Words for people.
+    Words,
+    /// JSON for programs, and nothing else.
+    Json,
+}
+
+impl Form {
+    /// As the flag `--json` says.
+    pub fn of(json: bool) -> Self {
+        match json {
+            true => Self::Json,
+            false => Self::Words,
+        }
+    }
+
+    /// Says how work goes, where that does not disturb whoever reads the answer.
+    pub fn remark(self, text: &str) {
+        match self {
+            Self::Words => say!("{text}"),
+            Self::Json => eprintln!("{text}"),
+        }
+    }
+
+    /// Prints an answer.
+    pub fn answer<T: serde::Serialize>(
+        self,
+        value: &T,
+        words: impl FnOnce(&T) -> String,
+    ) -> anyhow::Result<()> {
+        let text = match self {
+            Self::Words => words(value),
+            Self::Json => serde_json::to_string_pretty(value)?,
+        };
+        print(&format!("{text}\n"))
+    }
+}
