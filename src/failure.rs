@@ -31,7 +31,7 @@ pub struct Interrupted {
 #[error(
     "{} gave no outcome; the last, {run}: {reason}{}; everything else is recorded. \
      Mend the command and give the same command again",
-    runs(*.count), kept(.log.as_deref())
+    counted_runs(*.count), kept(.log.as_deref())
 )]
 pub struct FailedRuns {
     /// How many.
@@ -44,7 +44,8 @@ pub struct FailedRuns {
     pub log: Option<PathBuf>,
 }
 
-fn runs(count: usize) -> String {
+/// So many runs, in words.
+pub fn counted_runs(count: usize) -> String {
     match count {
         1 => "1 run".into(),
         many => format!("{many} runs"),

@@ -75,10 +75,15 @@ impl Folder {
     pub fn findings(&self) -> Findings {
         let records: Vec<&Record> = self.ledger.records().collect();
         let points = self.grown(&records).points;
+        self.findings_at(&points, records)
+    }
+
+    /// The findings over these points.
+    pub fn findings_at(&self, points: &[Point], records: Vec<&Record>) -> Findings {
         let mut findings =
-            analysis::analyse_points(&self.study, &points, records, Options::default());
+            analysis::analyse_points(&self.study, points, records, Options::default());
         // A journal that cannot be read explains nothing; `status` says so.
-        findings.runs.failed = self.failed_runs(&points).unwrap_or_default().len();
+        findings.runs.failed = self.failed_runs(points).unwrap_or_default().len();
         findings
     }
 
@@ -98,11 +103,15 @@ impl Folder {
             };
             failed.insert(latest.failure.run, latest);
         }
+        failed.retain(|run, _| self.ledger.get(*run).is_none());
+        if failed.is_empty() {
+            return Ok(Vec::new());
+        }
         let planned: HashSet<RunId> = points
             .iter()
             .flat_map(|point| point.runs(&self.study).map(|run| run.id()))
             .collect();
-        failed.retain(|run, _| planned.contains(run) && self.ledger.get(*run).is_none());
+        failed.retain(|run, _| planned.contains(run));
         Ok(failed.into_values().collect())
     }
 

@@ -8,7 +8,7 @@ use ::report::number::significant;
 use analysis::predict::{LimitSource, Pair, Reach, Stability};
 use analysis::{Findings, Fixed, Prediction, Request, predict};
 use anyhow::{Context, Result};
-use spec::{Record, SearchKind};
+use spec::Record;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -121,19 +121,14 @@ fn in_words(found: &Prediction) -> String {
         ..
     } = found;
     let digits = |value: f64| significant(value, 3);
-    let search = match found.search {
-        SearchKind::BatchSize => "batch-size",
-        SearchKind::LearningRate => "learning-rate",
-        SearchKind::Grid => "grid",
-        SearchKind::Stability => "stability",
-    };
     let mut lines = vec![format!(
-        "Width {}: ḡ_opt = {} [{}, {}] /[loss], from the law of {} widths ({search} search)",
+        "Width {}: ḡ_opt = {} [{}, {}] /[loss], from the law of {} widths ({})",
         found.width,
         digits(noise.value),
         digits(noise.interval.low),
         digits(noise.interval.high),
         found.fitted.len(),
+        ::report::search_name(found.search),
     )];
     if found.reach == Reach::Extrapolates {
         let (first, last) = (found.fitted.first(), found.fitted.last());

@@ -239,18 +239,8 @@ mod tests {
     use spec::Outcome;
 
     fn record(run: &Run, seconds: f64, device: &str) -> Record {
-        Record {
-            run: run.id(),
-            width: run.width,
-            batch_size: run.batch_size,
-            learning_rate: run.learning_rate,
-            seed: run.seed,
-            steps: run.steps,
-            outcome: Outcome::Trained { test_accuracy: 0.9 },
-            curve: Vec::new(),
-            seconds,
-            device: device.into(),
-        }
+        let outcome = Outcome::Trained { test_accuracy: 0.9 };
+        Record::new(run, outcome, Vec::new(), seconds, device.into())
     }
 
     #[test]

@@ -2,11 +2,12 @@
 
 use super::pace::Pace;
 use super::watch::Drawn;
+use crate::failure::counted_runs;
 use crate::folder::{FailedRun, Folder, Grown};
 use crate::runner::products;
 use ::report::{Standing, Work};
+use analysis::Findings;
 use analysis::observation::{Observations, Observed};
-use analysis::{Findings, Options};
 use ledger::Status;
 use spec::{Point, Record, Study};
 use std::collections::HashSet;
@@ -42,8 +43,7 @@ impl Found {
         let records: Vec<&Record> = folder.ledger.records().collect();
         let Grown { points, wanted, .. } = folder.grown(&records);
         let observations = analysis::observe(study, &points, records.iter().copied());
-        let mut findings = analysis::analyse_points(study, &points, records, Options::default());
-        findings.runs.failed = folder.failed_runs(&points).unwrap_or_default().len();
+        let findings = folder.findings_at(&points, records);
         let figures = ::report::figures(std::slice::from_ref(&findings));
         Self {
             findings: Arc::new(findings),
@@ -102,10 +102,7 @@ impl Found {
 /// How many runs failed, and why the last one did.
 fn failures(failed: &[FailedRun]) -> Option<String> {
     let newest = failed.iter().max_by_key(|run| run.failure.at_ms)?;
-    let runs = match failed.len() {
-        1 => "1 run".into(),
-        many => format!("{many} runs"),
-    };
+    let runs = counted_runs(failed.len());
     let reason = &newest.failure.reason;
     Some(format!(
         "{runs} gave no outcome so far; the last time {reason}"

@@ -38,7 +38,7 @@ pub use html::{
 pub use png::PngError;
 pub use results::{RESULTS_VERSION, Results, ResultsError, parse_results, results_json};
 pub use tables::tables;
-pub use words::slug;
+pub use words::{search as search_name, slug};
 
 use draw::Form;
 

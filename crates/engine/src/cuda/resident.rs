@@ -22,6 +22,20 @@ pub struct Limits {
     pub processors: usize,
 }
 
+/// GPUs that tests cut networks for.
+#[cfg(test)]
+pub const H200: Limits = Limits {
+    shared: 232_448,
+    cluster: 16,
+    processors: 132,
+};
+#[cfg(test)]
+pub const A100: Limits = Limits {
+    shared: 166_912,
+    cluster: 1,
+    processors: 108,
+};
+
 /// Most classes: a row of logits is held by so many lanes.
 const MOST_CLASSES: usize = 16;
 /// Largest batch for which it pays: beyond it, products take longer than moving weights.
@@ -320,12 +334,6 @@ fn one_hidden_layer(print: &Blueprint) -> Option<(&Affine, &Affine)> {
 mod tests {
     use super::*;
 
-    const H200: Limits = Limits {
-        shared: 232_448,
-        cluster: 16,
-        processors: 132,
-    };
-
     fn mnist(width: usize, batch: usize) -> Size {
         Size {
             inputs: 784,
@@ -367,12 +375,7 @@ mod tests {
 
     #[test]
     fn without_clusters_a_block_holds_the_network() {
-        let a100 = Limits {
-            shared: 166_912,
-            cluster: 1,
-            processors: 108,
-        };
-        assert_eq!(best(&mnist(128, 8), 20, &a100), None);
-        assert_eq!(best(&mnist(32, 8), 20, &a100).unwrap().cluster, 1);
+        assert_eq!(best(&mnist(128, 8), 20, &A100), None);
+        assert_eq!(best(&mnist(32, 8), 20, &A100).unwrap().cluster, 1);
     }
 }

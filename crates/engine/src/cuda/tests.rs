@@ -7,7 +7,7 @@ use crate::cuda::compiler::Compiler;
 use crate::cuda::emit::{Common, Part, Setup};
 use crate::cuda::launch::{Kernel, Launch, Memory, Tables};
 use crate::cuda::product::array;
-use crate::cuda::resident::Resident;
+use crate::cuda::resident::{A100, H200, Resident};
 use spec::family::{Family, Pool, Variant};
 use spec::{
     DatasetName, Momentum, Network, Optimizer, Regularizers, Scheme, Shape, UpdateRule,
@@ -130,17 +130,7 @@ fn every_kernel() -> BTreeSet<Kernel> {
 fn resident_kernels() -> Vec<(Kernel, (i32, i32))> {
     let family = Family::Mlp { hidden: vec![1] };
     let input = DatasetName::Mnist.shape();
-    let hopper = Limits {
-        shared: 232_448,
-        cluster: 16,
-        processors: 132,
-    };
-    let ampere = Limits {
-        shared: 166_912,
-        cluster: 1,
-        processors: 108,
-    };
-    let gpus = [((9, 0), hopper), ((8, 0), ampere)];
+    let gpus = [((9, 0), H200), ((8, 0), A100)];
     let mut kernels = Vec::new();
     let cases = [
         (24, 16, Precision::Tf32),
