@@ -320,10 +320,10 @@ fn on_a_terminal(args: &str, environment: &[(&str, &str)]) -> Option<String> {
     command
         .env("TERM", "xterm-256color")
         .env("CUDA_VISIBLE_DEVICES", "");
-    command
-        .env_remove("NO_COLOR")
-        .env_remove("CLICOLOR")
-        .env_remove("CLICOLOR_FORCE");
+    // `CI` as well: help is coloured even on a dumb terminal where it is set.
+    for name in ["NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "CI"] {
+        command.env_remove(name);
+    }
     command.envs(environment.iter().copied());
     let output = command
         .output()
