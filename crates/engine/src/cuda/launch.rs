@@ -52,7 +52,11 @@ impl Source {
                 include_str!("kernels/resident.cu"),
             ),
         };
-        [include_str!("kernels/common.cuh"), own].concat()
+        let shared = concat!(
+            include_str!("kernels/common.cuh"),
+            include_str!("kernels/machine.cuh"),
+        );
+        [shared, own].concat()
     }
 }
 

@@ -73,18 +73,12 @@ struct Mover {
     }
 
     __device__ __forceinline__ static void copy(float* to, const float* from, bool valid) {
-        u32 address = (u32)__cvta_generic_to_shared(to);
         int bytes = valid ? 4 * VECTOR : 0;
-        if (VECTOR == 4 && INNER == K_INNER) {
-            // Neighbouring taps read the same pixels: worth a place in the first cache.
-            asm volatile("cp.async.ca.shared.global [%0], [%1], 16, %2;" ::"r"(address), "l"(from),
-                         "r"(bytes));
-        } else if (VECTOR == 4) {
-            asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address), "l"(from),
-                         "r"(bytes));
+        if (VECTOR == 4) {
+            // Neighbouring taps read the same pixels.
+            copy_16<INNER == K_INNER>(to, from, bytes);
         } else {
-            asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(address), "l"(from),
-                         "r"(bytes));
+            copy_4(to, from, bytes);
         }
     }
 

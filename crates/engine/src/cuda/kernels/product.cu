@@ -56,7 +56,7 @@ product(const __grid_constant__ Product p) {
             b.issue(tiles_b + slot * MoverB::FLOATS, k, end_k);
             b.look(k + TILE_K, end_k);
         }
-        asm volatile("cp.async.commit_group;");
+        end_copies();
     };
 #pragma unroll
     for (int tile = 0; tile < STAGES - 1; ++tile) issue(tile);
@@ -73,7 +73,7 @@ product(const __grid_constant__ Product p) {
         (EPILOGUE == DESCEND || EPILOGUE == PARTIAL) && p.bias_row >= 0 && blockIdx.x == 0;
     float bias_sum = 0.f;
     for (int tile = 0; tile < tiles; ++tile) {
-        asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2));
+        wait_copies<STAGES - 2>();
         __syncthreads();
 #if HALO > 0
         // All warps are through with the channels before these.
@@ -90,13 +90,13 @@ product(const __grid_constant__ Product p) {
     }
 
 #if WARPS_K > 1
-    asm volatile("cp.async.wait_all;");
+    wait_all_copies();
     __syncthreads();
     add_warps(c, shared, warp, warp_k);
     if (warp_k > 0) return;
 #endif
 #if C_INNER == 1
-    asm volatile("cp.async.wait_all;");
+    wait_all_copies();
     __syncthreads();
     spread(shared, c, warp_m, warp_n);
     __syncthreads();

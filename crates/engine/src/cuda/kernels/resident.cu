@@ -76,35 +76,11 @@ static_assert(sizeof(Shared) <= SHARED, "shared memory");
 
 extern __shared__ __align__(16) unsigned char memory[];
 
-__device__ __forceinline__ void copy_16(void* to, const void* from) {
-    u32 address = (u32)__cvta_generic_to_shared(to);
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(address), "l"(from));
-}
-
-// Meets the other blocks of the replica; what they wrote before can be read.
-__device__ __forceinline__ void meet() {
-#if CLUSTER > 1
-    asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::
-                     : "memory");
-#else
-    __syncthreads();
+#if CLUSTER == 1
+// A block without others.
+__device__ __forceinline__ void meet_cluster() { __syncthreads(); }
+__device__ __forceinline__ float read_other(const float* own, u32) { return *own; }
 #endif
-}
-
-// A value of another block's shared memory, which lies there as `own` does here.
-__device__ __forceinline__ float read_other(const float* own, u32 block) {
-#if CLUSTER > 1
-    u32 address = (u32)__cvta_generic_to_shared(own);
-    float value;
-    asm volatile("{ .reg .u32 there; mapa.shared::cluster.u32 there, %1, %2;\n"
-                 "ld.shared::cluster.f32 %0, [there]; }"
-                 : "=f"(value)
-                 : "r"(address), "r"(block));
-    return value;
-#else
-    return *own;
-#endif
-}
 
 struct Trainer {
     const Resident& p;
@@ -243,7 +219,7 @@ struct Trainer {
                 copy_16(&s.x[step % X_BUFFERS][row][part], from + part);
             }
         }
-        asm volatile("cp.async.commit_group;");
+        end_copies();
     }
 
     // The lane's part of W·x for GROUP rows: c (16 units, 8 rows).
@@ -309,7 +285,7 @@ struct Trainer {
             float sum = 0.f;
 #pragma unroll 8
             for (int u = part; u < UNITS; u += 4) sum = fmaf(s.hidden[u][row], s.rest.weight[u][c], sum);
-            u32 mask = __activemask();
+            u32 mask = 0xfu << (lane & ~3);
             sum += __shfl_xor_sync(mask, sum, 1);
             sum += __shfl_xor_sync(mask, sum, 2);
             if (part == 0) s.logits[step % 2][row][c] = sum;
@@ -466,13 +442,13 @@ struct Trainer {
 #pragma unroll 1
         for (; step < p.steps; ++step) {
             if (s.diverged) break;
-            asm volatile("cp.async.wait_group 0;");
+            wait_copies<0>();
             __syncthreads();
             if (X_BUFFERS > 1) copy_inputs(step + 1);
             Pick later = read_pick(step + 2);
             forward(step);
             add_logits(step);
-            meet();
+            meet_cluster();
             take_softmax(step);
             __syncthreads();
             back_to_hidden();
@@ -488,9 +464,9 @@ struct Trainer {
             keep_pick(step, later);
             if (X_BUFFERS == 1) copy_inputs(step + 1);
         }
-        asm volatile("cp.async.wait_group 0;");
+        wait_copies<0>();
         store();
-        meet();
+        meet_cluster();
         if (block == 0 && thread == THREADS - 32) {
             state.loss_sum += loss_sum;
             state.step += step;

@@ -31,14 +31,6 @@ __device__ __forceinline__ float whole(Factor f) {
 #endif
 }
 
-__device__ __forceinline__ void multiply(float (&c)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0,
-                                         u32 b1) {
-    asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 "
-        "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-        : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
-}
-
 // c ← c + a·b, with a (16, 8), b (8, 8), c (16, 8). With g = lane / 4 and t = lane % 4, a lane
 // holds a at (g, t), (g + 8, t), (g, t + 4), (g + 8, t + 4), b at (t, g), (t + 4, g),
 // and c at (g, 2t), (g, 2t + 1), (g + 8, 2t), (g + 8, 2t + 1).
