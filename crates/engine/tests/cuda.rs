@@ -37,6 +37,7 @@ fn gpu() -> Option<Device> {
 
 const MLP: &str = "kind = \"mlp\"\nhidden = [1, 1]";
 const ONE_LAYER: &str = "kind = \"mlp\"\nhidden = [1]";
+const THREE_LAYERS: &str = "kind = \"mlp\"\nhidden = [1, 1, 1]";
 const CNN: &str = "kind = \"cnn\"";
 const WRN: &str = "kind = \"wrn\"";
 
@@ -136,6 +137,18 @@ fn cases() -> Vec<(&'static str, Run)> {
             "one layer, dropout",
             run(ONE_LAYER, &[mnist, "regularizers.dropout=0.2"], 40, 0.2, 50),
         ),
+        (
+            "two layers, B 96",
+            run(MLP, &[mnist, "search.batch_sizes=[96]"], 77, 0.2, 50),
+        ),
+        (
+            "three layers, smooth",
+            run(THREE_LAYERS, &smooth, 100, 0.2, 50),
+        ),
+        (
+            "three layers, wide",
+            run(THREE_LAYERS, &[mnist], 512, 0.2, 6),
+        ),
         ("mlp", run(MLP, &[mnist], 40, 0.2, 50)),
         ("mlp, B 8, odd width", run(MLP, &[mnist, b8], 37, 0.2, 50)),
         ("mlp, B 128, heavy ball", run(MLP, &wide, 130, 0.2, 50)),
@@ -160,7 +173,7 @@ fn cases() -> Vec<(&'static str, Run)> {
 
 #[test]
 fn cases_are_studies() {
-    assert_eq!(cases().len(), 16);
+    assert_eq!(cases().len(), 19);
 }
 
 fn cpu_losses(run: &Run, data: &Dataset) -> (Vec<f64>, f64) {

@@ -276,7 +276,17 @@ pub struct PicksArgs {
     pub most_steps: i32,
 }
 
-/// `struct Resident` of `resident.cu`.
+/// `struct Dense` of `resident.cuh`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Pod, Zeroable, Default)]
+pub struct DenseArgs {
+    pub weight: i64,
+    pub bias: i64,
+    pub columns: i32,
+    pub scale: f32,
+}
+
+/// `struct Resident` of `resident.cuh`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Pod, Zeroable, Default)]
 pub struct ResidentArgs {
@@ -287,16 +297,11 @@ pub struct ResidentArgs {
     pub replicas: Address,
     pub weights: Address,
     pub velocity: Address,
+    pub far: Address,
     pub weights_replica: i64,
-    pub first_weight: i64,
-    pub first_bias: i64,
-    pub second_weight: i64,
-    pub second_bias: i64,
-    pub columns: [i32; 2],
+    pub layers: [DenseArgs; 4],
     pub steps: i32,
     pub most_steps: i32,
-    pub first_scale: f32,
-    pub second_scale: f32,
     pub smoothing: f32,
     pub descent: DescentArgs,
     pub pad: u32,

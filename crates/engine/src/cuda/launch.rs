@@ -25,8 +25,10 @@ pub enum Source {
     Pool,
     /// Batch norm.
     Norm,
-    /// Networks that stay on the chip.
+    /// Networks that stay on the chip: one hidden layer.
     Resident,
+    /// Two or three.
+    Deep,
 }
 
 impl Source {
@@ -49,7 +51,13 @@ impl Source {
             Self::Norm => include_str!("kernels/norm.cu"),
             Self::Resident => concat!(
                 include_str!("kernels/tensor.cuh"),
+                include_str!("kernels/resident.cuh"),
                 include_str!("kernels/resident.cu"),
+            ),
+            Self::Deep => concat!(
+                include_str!("kernels/tensor.cuh"),
+                include_str!("kernels/resident.cuh"),
+                include_str!("kernels/deep.cu"),
             ),
         };
         let shared = concat!(

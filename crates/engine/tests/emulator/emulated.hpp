@@ -20,9 +20,12 @@ struct Place {
 // The place of the thread that runs.
 extern __thread Place* place;
 
-// All threads of the block meet, or of the cluster.
+// All threads of the block meet.
 void meet_block();
-void meet_cluster();
+
+// Those of the cluster do, each in two parts: it waits for all to have arrived, itself before that.
+void arrive_at_cluster();
+void wait_for_cluster();
 
 // Where something in the block's shared memory lies in that of another block of the cluster.
 const void* in_other(const void* own, unsigned block);

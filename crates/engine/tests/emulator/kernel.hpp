@@ -51,6 +51,15 @@ inline To same_bits(From from) {
     return to;
 }
 
+template <typename T>
+inline T __ldcg(const T* at) {
+    return *at;
+}
+template <typename T>
+inline void __stcg(T* at, T value) {
+    *at = value;
+}
+
 inline uint32_t __float_as_uint(float x) { return same_bits<uint32_t>(x); }
 inline float __uint_as_float(uint32_t x) { return same_bits<float>(x); }
 inline int __popc(uint32_t x) { return __builtin_popcount(x); }
@@ -109,9 +118,15 @@ inline void multiply(float (&c)[4], uint32_t a0, uint32_t a1, uint32_t a2, uint3
     emulated::multiply(c, {a0, a1, a2, a3}, {b0, b1});
 }
 #if CLUSTER > 1
-inline void meet_cluster() { emulated::meet_cluster(); }
-inline float read_other(const float* own, uint32_t block) {
-    return *(const float*)emulated::in_other(own, block);
+inline void arrive_at_cluster() { emulated::arrive_at_cluster(); }
+inline void wait_for_cluster() { emulated::wait_for_cluster(); }
+inline void meet_cluster() {
+    emulated::arrive_at_cluster();
+    emulated::wait_for_cluster();
+}
+template <typename T>
+inline T read_other(const T* own, uint32_t block) {
+    return *(const T*)emulated::in_other(own, block);
 }
 #endif
 

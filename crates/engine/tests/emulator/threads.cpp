@@ -67,6 +67,7 @@ struct Fiber : Place {
     bool ready = false, done = false;
     unsigned in_cluster = 0, lane = 0;  // which block of the cluster, lane of the warp
     struct Warp* warp = nullptr;
+    unsigned arrived_at = 0;  // which meeting of the cluster
     // What it asks of its warp.
     Ask ask = Ask::NOTHING;
     uint32_t mask = 0;
@@ -83,15 +84,17 @@ struct Warp {
     Fiber* lanes[LANES] = {};
 };
 
-// Threads that meet.
+// Threads that meet, again and again.
 struct Meeting {
-    unsigned living = 0;
-    std::vector<Fiber*> arrived;
+    unsigned living = 0, arrived = 0, times = 0;
+    std::vector<Fiber*> waiting;
 
     void open_if_all() {
-        if (arrived.empty() || arrived.size() < living) return;
-        for (Fiber* fiber : arrived) fiber->ready = true;
-        arrived.clear();
+        if (arrived == 0 || arrived < living) return;
+        for (Fiber* fiber : waiting) fiber->ready = true;
+        waiting.clear();
+        arrived = 0;
+        ++times;
     }
 };
 
@@ -159,12 +162,18 @@ void* fresh_stack(unsigned char* memory) {
     return top;
 }
 
-void meet(Meeting& meeting) {
-    Fiber* self = machine->running;
-    self->ready = false;
-    meeting.arrived.push_back(self);
+unsigned arrive(Meeting& meeting) {
+    const unsigned at = meeting.times;
+    ++meeting.arrived;
     meeting.open_if_all();
-    if (!self->ready) give_way();
+    return at;
+}
+
+void wait(Meeting& meeting, unsigned at) {
+    if (meeting.times != at) return;
+    machine->running->ready = false;
+    meeting.waiting.push_back(machine->running);
+    give_way();
 }
 
 float value_of(uint32_t tf32) {
@@ -234,8 +243,8 @@ bool Machine::run(const Grid& grid, unsigned first_block, unsigned order) {
     reserve(count, grid.cluster, grid.shared);
     fibers.assign(count, Fiber());
     warps.assign(grid.cluster * warps_per_block, Warp());
-    blocks.assign(grid.cluster, Meeting{threads, {}});
-    cluster = Meeting{count, {}};
+    blocks.assign(grid.cluster, Meeting{threads});
+    cluster = Meeting{count};
     for (unsigned i = 0; i < count; ++i) {
         Fiber& f = fibers[i];
         const unsigned block = i / threads, thread = i % threads, number = first_block + block;
@@ -292,9 +301,14 @@ void put_back(std::unique_ptr<Machine> free) {
 
 }  // namespace
 
-void meet_block() { meet(machine->blocks[machine->running->in_cluster]); }
+void meet_block() {
+    Meeting& block = machine->blocks[machine->running->in_cluster];
+    wait(block, arrive(block));
+}
 
-void meet_cluster() { meet(machine->cluster); }
+void arrive_at_cluster() { machine->running->arrived_at = arrive(machine->cluster); }
+
+void wait_for_cluster() { wait(machine->cluster, machine->running->arrived_at); }
 
 const void* in_other(const void* own, unsigned block) {
     size_t offset = (const unsigned char*)own - machine->running->shared;

@@ -52,6 +52,16 @@ __device__ __forceinline__ void multiply(float (&c)[4], u32 a0, u32 a1, u32 a2, 
 }
 
 #if CLUSTER > 1
+// What a thread wrote before it arrives can be read by the cluster's other blocks after they have
+// waited. A thread arrives and waits in turn.
+__device__ __forceinline__ void arrive_at_cluster() {
+    asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+}
+
+__device__ __forceinline__ void wait_for_cluster() {
+    asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+
 // Meets the other blocks of the cluster; what they wrote before can be read.
 __device__ __forceinline__ void meet_cluster() {
     asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::
@@ -64,6 +74,15 @@ __device__ __forceinline__ float read_other(const float* own, u32 block) {
     asm volatile("{ .reg .u32 there; mapa.shared::cluster.u32 there, %1, %2;\n"
                  "ld.shared::cluster.f32 %0, [there]; }"
                  : "=f"(value)
+                 : "r"(shared_address(own)), "r"(block));
+    return value;
+}
+
+__device__ __forceinline__ float4 read_other(const float4* own, u32 block) {
+    float4 value;
+    asm volatile("{ .reg .u32 there; mapa.shared::cluster.u32 there, %4, %5;\n"
+                 "ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [there]; }"
+                 : "=f"(value.x), "=f"(value.y), "=f"(value.z), "=f"(value.w)
                  : "r"(shared_address(own)), "r"(block));
     return value;
 }
