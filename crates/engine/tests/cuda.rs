@@ -137,6 +137,7 @@ fn cases() -> Vec<(&'static str, Run)> {
             "one layer, dropout",
             run(ONE_LAYER, &[mnist, "regularizers.dropout=0.2"], 40, 0.2, 50),
         ),
+        ("two layers, digits", run(MLP, &[], 12, 0.2, 50)),
         (
             "two layers, B 96",
             run(MLP, &[mnist, "search.batch_sizes=[96]"], 77, 0.2, 50),
@@ -173,7 +174,7 @@ fn cases() -> Vec<(&'static str, Run)> {
 
 #[test]
 fn cases_are_studies() {
-    assert_eq!(cases().len(), 19);
+    assert_eq!(cases().len(), 20);
 }
 
 fn cpu_losses(run: &Run, data: &Dataset) -> (Vec<f64>, f64) {

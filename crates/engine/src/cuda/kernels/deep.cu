@@ -17,6 +17,7 @@
 #define BLOCKS_H (CLUSTER * TILES)  // of 16 units in all blocks
 #define TURNS_K ((BLOCKS_K + WARPS - 1) / WARPS)
 #define TURNS_H ((BLOCKS_H + WARPS - 1) / WARPS)
+#define FEW_ROWS (ROWS <= 16)
 #define FIRST_BLOCKS (FIRST_SHARED * WARPS < BLOCKS_K ? FIRST_SHARED * WARPS : BLOCKS_K)
 #define FIRST_HELD (TURNS_K - FIRST_SHARED)  // turns in registers
 
@@ -36,9 +37,16 @@ struct Shared : Ends {
         alignas(16) float4 partial[BLOCKS_H][GROUP / 8][32];  // this block's part of ∂loss/∂y
     };
     Activations activations[LAYERS - 1];
-    // ∂loss/∂z, as factors: of a layer and the one before, and to go back through the weights.
+    // ∂loss/∂(W·y + b), as factors: of a layer and the one before, and to go back through W.
     alignas(16) Factor gradient[2][TILES][ROWS / 8][32][4];
     alignas(16) Factor back[TILES][ROWS / 8][32][4];
+};
+
+// What a lane reads from afar for 16 inputs: velocities by 16 units and the two units, and, where rows
+// are few, activations of the layer before.
+struct Fetched {
+    float4 v[2 * TILES];
+    float4 y[ROWS / 8];
 };
 
 static_assert(sizeof(Shared) % 16 == 0, "weights of the first layer follow");
@@ -173,21 +181,24 @@ struct Trainer : EndsTrainer {
         }
     }
 
-    // The same for the weights' gradient: inputs 4(g / 2) + g % 2 and that + 2, rows t and t + 4.
+    // The same of a layer before for the weights' gradient: of its units 4(g / 2) + g % 2 and that + 2,
+    // rows t and t + 4.
     template <int LAYER>
-    __device__ __forceinline__ void read_across(Factor (&y)[2][2], int step, int turn, int rows) const {
-        if constexpr (LAYER == 0) {
-            const int column = 16 * input_block(turn) + g / 2 * 4;
-            const unsigned char* at = &s.x[step % X_BUFFERS][8 * rows + t][column];
+    __device__ __forceinline__ float4 read_across(int turn, int rows) const {
+        const int from = input_block(turn);
+        const Activations& before = s.activations[LAYER - (LAYER > 0)];
+        return read_other(&before.across[from % TILES][rows][lane], from / TILES);
+    }
+
+    // And of the inputs.
+    __device__ __forceinline__ void read_inputs_across(Factor (&y)[2][2], int step, int turn, int rows) const {
+        const int column = 16 * input_block(turn) + g / 2 * 4;
+        const unsigned char* at = &s.x[step % X_BUFFERS][8 * rows + t][column];
 #pragma unroll
-            for (int i = 0; i < 2; ++i) {
-                u32 word = *reinterpret_cast<const u32*>(at + 4 * i * STRIDE_X);
-                y[0][i] = input(word, g % 2);
-                y[1][i] = input(word, g % 2 + 2);
-            }
-        } else {
-            const int from = input_block(turn);
-            take(y, read_other(&s.activations[LAYER - 1].across[from % TILES][rows][lane], from / TILES));
+        for (int i = 0; i < 2; ++i) {
+            u32 word = *reinterpret_cast<const u32*>(at + 4 * i * STRIDE_X);
+            y[0][i] = input(word, g % 2);
+            y[1][i] = input(word, g % 2 + 2);
         }
     }
 
@@ -283,13 +294,14 @@ struct Trainer : EndsTrainer {
         }
     }
 
-    // ∂loss/∂z of a unit, before its scale.
+    // ∂loss/∂(W·y + b) of a unit.
     __device__ __forceinline__ Factor& gradient(int layer, int u, int row) {
         return s.gradient[layer % 2][u / 16][row / 8][u % 8 * 4 + row % 4][u / 8 % 2 + row / 4 % 2 * 2];
     }
 
-    __device__ __forceinline__ void put_gradient(int layer, int u, int row, float value) {
-        Factor f = factor(value);
+    // Of ∂loss/∂z it is the scale's part.
+    __device__ __forceinline__ void put_gradient(int layer, int u, int row, float slope) {
+        Factor f = factor(p.layers[layer].scale * slope);
         gradient(layer, u, row) = f;
         if (layer > 0) s.back[u / 16][row / 8][row % 8 * 4 + u % 4][u / 4 % 4] = f;
     }
@@ -350,8 +362,7 @@ struct Trainer : EndsTrainer {
 #pragma unroll
             for (int i = 0; i < 4; ++i) {
                 const int u = 16 * tile + of / 4 + i / 2 * 8, row = first + 8 * rows + of % 4 * 2 + i % 2;
-                const float value = pass_relu(p.layers[LAYER].scale * sum[i], kept(LAYER - 1, u, row));
-                put_gradient(LAYER - 1, u, row, value);
+                put_gradient(LAYER - 1, u, row, pass_relu(sum[i], kept(LAYER - 1, u, row)));
             }
         }
     }
@@ -363,17 +374,33 @@ struct Trainer : EndsTrainer {
             float sum = 0.f;
 #pragma unroll 8
             for (int row = 0; row < BATCH; ++row) sum += slope(layer, u, row);
-            step_one(r.bias[layer][u], r.bias_velocity[layer][u], p.layers[layer].scale * sum);
+            step_one(r.bias[layer][u], r.bias_velocity[layer][u], sum);
         }
+    }
+
+    // Reads what a turn of `step_own` needs from afar, if there is such a turn.
+    template <int LAYER>
+    __device__ __forceinline__ void fetch(Fetched& to, int turn) {
+        if (turn >= turns_of(LAYER) || !there<LAYER>(turn)) return;
+#pragma unroll
+        for (int at = 0; at < 2 * TILES; ++at) to.v[at] = read_velocity<LAYER>(turn, at / 2, at % 2);
+        if (LAYER == 0 || !FEW_ROWS) return;
+#pragma unroll
+        for (int rows = 0; rows < ROWS / 8; ++rows) to.y[rows] = read_across<LAYER>(turn, rows);
     }
 
     // Gradient of the lane's weights of one turn: by 16 units, inputs 4t and 4t + 1 or the next two.
     template <int LAYER>
-    __device__ __forceinline__ void find_gradient(float (&c)[TILES][2][4], int step, int turn) const {
-#pragma unroll(ROWS <= 16 ? ROWS / 8 : 2)
+    __device__ __forceinline__ void find_gradient(float (&c)[TILES][2][4], const Fetched& fetched, int step,
+                                                  int turn) const {
+#pragma unroll(FEW_ROWS ? ROWS / 8 : 2)
         for (int rows = 0; rows < ROWS / 8; ++rows) {
             Factor y[2][2];
-            read_across<LAYER>(y, step, turn, rows);
+            if constexpr (LAYER == 0) {
+                read_inputs_across(y, step, turn, rows);
+            } else {
+                take(y, FEW_ROWS ? fetched.y[rows] : read_across<LAYER>(turn, rows));
+            }
 #pragma unroll
             for (int tile = 0; tile < TILES; ++tile) {
                 Factor units[4];
@@ -385,30 +412,30 @@ struct Trainer : EndsTrainer {
         }
     }
 
-    // Gradient and step of the lane's weights.
+    // Gradient and step of the lane's weights; `fetched` for the first turn.
     template <int LAYER>
-    __device__ __forceinline__ void step_own(int step) {
-        const float scale = p.layers[LAYER].scale;
+    __device__ __forceinline__ void step_own(int step, Fetched fetched) {
 #pragma unroll
         for (int turn = 0; turn < turns_of(LAYER); ++turn) {
             if (!there<LAYER>(turn)) continue;
-            float4 v[2 * TILES];
-#pragma unroll
-            for (int at = 0; at < 2 * TILES; ++at) v[at] = read_velocity<LAYER>(turn, at / 2, at % 2);
             float c[TILES][2][4] = {};
-            find_gradient<LAYER>(c, step, turn);
+            find_gradient<LAYER>(c, fetched, step, turn);
+            // Before the stores, which the compiler lets no load pass.
+            Fetched next;
+            fetch<LAYER>(next, turn + 1);
 #pragma unroll
             for (int at = 0; at < 2 * TILES; ++at) {
                 const float(&slope)[2][4] = c[at / 2];
                 const int i = at % 2 * 2;
-                float4 w = own<LAYER>(turn, at / 2, at % 2);
-                step_one(w.x, v[at].x, scale * slope[0][i]);
-                step_one(w.y, v[at].y, scale * slope[0][i + 1]);
-                step_one(w.z, v[at].z, scale * slope[1][i]);
-                step_one(w.w, v[at].w, scale * slope[1][i + 1]);
+                float4 w = own<LAYER>(turn, at / 2, at % 2), v = fetched.v[at];
+                step_one(w.x, v.x, slope[0][i]);
+                step_one(w.y, v.y, slope[0][i + 1]);
+                step_one(w.z, v.z, slope[1][i]);
+                step_one(w.w, v.w, slope[1][i + 1]);
                 own<LAYER>(turn, at / 2, at % 2) = w;
-                write_velocity<LAYER>(turn, at / 2, at % 2, v[at]);
+                write_velocity<LAYER>(turn, at / 2, at % 2, v);
             }
+            fetched = next;
         }
     }
 
@@ -430,17 +457,20 @@ struct Trainer : EndsTrainer {
             wait_for_cluster();
             add_back<LAYER>(first);
         }
+        Fetched fetched;
+        fetch<LAYER>(fetched, 0);
         if constexpr (LAYER > 1) {
             arrive_at_cluster();
-            step_own<LAYER>(step);
+            step_own<LAYER>(step, fetched);
             wait_for_cluster();
             backward<LAYER - 1>(step, loss_sum);
         } else {
-            step_own<1>(step);
+            step_own<1>(step, fetched);
+            fetch<0>(fetched, 0);
             __syncthreads();
             arrive_at_cluster();
             step_bias(0);
-            step_own<0>(step);
+            step_own<0>(step, fetched);
         }
     }
 

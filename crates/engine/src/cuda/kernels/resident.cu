@@ -226,7 +226,7 @@ struct Trainer : EndsTrainer {
             __syncthreads();
             back_to_hidden();
             __syncthreads();
-            step_rest([&](int u, int row) { return whole(gradient(u, row)); });
+            step_rest([&](int u, int row) { return p.layers[0].scale * whole(gradient(u, row)); });
             note_loss(loss_sum, step);
             step_own(step);
             __syncthreads();

@@ -229,8 +229,8 @@ struct EndsTrainer {
         return pass_relu(p.layers[READOUT].scale * sum, s.hidden[u][row]);
     }
 
-    // A step of the readout, its bias and that of the last hidden layer, whose gradients `slope` tells;
-    // each kind by warps of its own where there are enough.
+    // A step of the readout, its bias and that of the last hidden layer, of whose gradient `slope` tells
+    // a row's part; each kind by warps of its own where there are enough.
     template <typename Slope>
     __device__ __forceinline__ void step_rest(Slope slope) {
         Rest& r = s.rest;
@@ -255,7 +255,7 @@ struct EndsTrainer {
                 int u = at - FIRST;
 #pragma unroll 8
                 for (int row = 0; row < BATCH; ++row) sum += slope(u, row);
-                step_one(r.bias[LAYERS - 1][u], r.bias_velocity[LAYERS - 1][u], last.scale * sum);
+                step_one(r.bias[LAYERS - 1][u], r.bias_velocity[LAYERS - 1][u], sum);
             }
         }
     }
