@@ -57,6 +57,7 @@ impl Source {
             Self::Deep => concat!(
                 include_str!("kernels/tensor.cuh"),
                 include_str!("kernels/resident.cuh"),
+                include_str!("kernels/deep.cuh"),
                 include_str!("kernels/deep.cu"),
             ),
         };

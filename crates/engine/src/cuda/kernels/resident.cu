@@ -57,6 +57,7 @@ struct Trainer : EndsTrainer {
     // Visits each weight of the lane in the replica's memory.
     template <typename Visit>
     __device__ __forceinline__ void each_own(Visit visit) {
+        const Dense& dense = p.layers[0];
 #pragma unroll
         for (int k = 0; k < STEPS_K; ++k) {
 #pragma unroll
@@ -67,9 +68,9 @@ struct Trainer : EndsTrainer {
                     if (!there(k)) continue;
 #pragma unroll
                     for (int i = 0; i < 4; ++i) {
-                        i64 at = p.layers[0].weight + (i64)(column(k) + 4 * t + i) * p.layers[0].columns + column_w;
+                        i64 at = dense.weight + (i64)(column(k) + 4 * t + i) * dense.columns + column_w;
                         float* w = &s.w[unit + 16 * tile + 8 * row + g][column(k) + 4 * t + i];
-                        visit(*w, v[k][tile][row][i], at, column_w < p.layers[0].columns);
+                        visit(*w, v[k][tile][row][i], at, column_w < dense.columns);
                     }
                 }
             }

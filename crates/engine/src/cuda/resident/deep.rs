@@ -266,47 +266,4 @@ mod tests {
         assert_eq!(best(&mnist(2, 128, 8), 20, &A100), None);
         assert_eq!(best(&mnist(2, 32, 8), 20, &A100).unwrap().cluster, 1);
     }
-
-    #[test]
-    #[ignore = "prints"]
-    fn show() {
-        for (layers, width, batch, replicas) in [
-            (3, 512, 16, 100),
-            (3, 512, 32, 100),
-            (3, 512, 8, 100),
-            (2, 512, 16, 100),
-            (2, 512, 64, 100),
-            (2, 256, 16, 100),
-            (2, 256, 64, 100),
-            (3, 256, 16, 100),
-            (3, 256, 64, 100),
-            (3, 128, 16, 100),
-            (3, 128, 96, 100),
-            (2, 64, 96, 100),
-            (2, 1024, 8, 100),
-            (3, 37, 64, 1),
-            (2, 40, 16, 1),
-            (2, 24, 16, 1),
-        ] {
-            let size = mnist(layers, width, batch);
-            match best(&size, replicas, &H200) {
-                None => println!("{layers}LP_{width} B{batch}: none"),
-                Some(cut) => println!(
-                    "{layers}LP_{width} B{batch}: {cut:?} held {} shared {} step {:.1} per run {:.2} meetings {} {}",
-                    cut.held(&size),
-                    cut.shared(&size),
-                    cut.step(&size),
-                    rounds(cut.cluster, replicas, &H200) * cut.step(&size) / replicas as f64,
-                    cut.meetings(&size),
-                    cut.fitted(&size)
-                        .kernel
-                        .defines
-                        .iter()
-                        .map(|(n, v)| format!("{n}={v}"))
-                        .collect::<Vec<_>>()
-                        .join(",")
-                ),
-            }
-        }
-    }
 }
