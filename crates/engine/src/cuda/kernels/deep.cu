@@ -36,8 +36,7 @@ struct Trainer : Part {
     template <int LAYER>
     __device__ __forceinline__ float4 read_across(int turn, int rows) const {
         const int from = origin<LAYER>(turn);
-        const Activations& before = s.activations[LAYER - (LAYER > 0)];
-        return read_other(&before.across[from % TILES][rows][lane], from / TILES);
+        return read_other(&s.activations[LAYER - 1].across[from % TILES][rows][lane], from / TILES);
     }
 
     // And of the inputs.
@@ -223,9 +222,10 @@ struct Trainer : Part {
         if (turn >= turns_of(LAYER) || !there<LAYER>(turn)) return;
 #pragma unroll
         for (int at = 0; at < 2 * TILES; ++at) to.v[at] = read_velocity<LAYER>(turn, at / 2, at % 2);
-        if (LAYER == 0 || !FEW_ROWS) return;
+        if constexpr (LAYER > 0 && FEW_ROWS) {
 #pragma unroll
-        for (int rows = 0; rows < ROWS / 8; ++rows) to.y[rows] = read_across<LAYER>(turn, rows);
+            for (int rows = 0; rows < ROWS / 8; ++rows) to.y[rows] = read_across<LAYER>(turn, rows);
+        }
     }
 
     // Gradient of the lane's weights of one turn: by 16 units, inputs 4t and 4t + 1 or the next two.

@@ -39,6 +39,7 @@ struct Shared : Ends {
 static_assert(sizeof(Shared) % 16 == 0, "weights of the first layer follow");
 static_assert(sizeof(Shared) + 1024 * TILES * FIRST_BLOCKS <= SHARED, "shared memory");
 
+constexpr int before(int layer) { return layer > 0 ? layer - 1 : 0; }
 constexpr int blocks_of(int layer) { return layer == 0 ? BLOCKS_K : BLOCKS_H; }
 constexpr int turns_of(int layer) { return layer == 0 ? TURNS_K : TURNS_H; }
 constexpr bool is_far(int layer) { return FAR_LAYERS >> layer & 1; }
@@ -91,19 +92,23 @@ struct Part : EndsTrainer {
     // The lane's 4 weights of one of its units.
     template <int LAYER>
     __device__ __forceinline__ float4& own(int turn, int tile, int row) {
-        if (LAYER > 0) {
-            float* weights = s.w[LAYER - (LAYER > 0)][input_block(turn)][tile];
+        if constexpr (LAYER > 0) {
+            float* weights = s.w[LAYER - 1][input_block(turn)][tile];
             return *reinterpret_cast<float4*>(weights + place_in_tile(8 * row + g, 4 * t));
+        } else {
+            if (turn < FIRST_SHARED) return first[((input_block(turn) * TILES + tile) * 2 + row) * 32];
+            return held[turn - FIRST_SHARED][tile][row];
         }
-        if (turn < FIRST_SHARED) return first[((input_block(turn) * TILES + tile) * 2 + row) * 32];
-        return held[turn - FIRST_SHARED][tile][row];
     }
 
     // Their velocities, as far as they stay in registers, and where they lie otherwise.
     template <int LAYER>
     __device__ __forceinline__ float4& near_velocity(int turn, int tile, int row) {
-        return LAYER == 0 ? first_velocity[turn][tile][row]
-                          : velocity[LAYER - (LAYER > 0)][turn][tile][row];
+        if constexpr (LAYER > 0) {
+            return velocity[LAYER - 1][turn][tile][row];
+        } else {
+            return first_velocity[turn][tile][row];
+        }
     }
     template <int LAYER>
     __device__ __forceinline__ float4* far_velocity(int turn, int tile, int row) const {
@@ -127,7 +132,7 @@ struct Part : EndsTrainer {
     template <int LAYER, typename Visit>
     __device__ __forceinline__ void each_own(Visit visit) {
         const Dense& dense = p.layers[LAYER];
-        const int inputs = LAYER == 0 ? INPUTS : p.layers[LAYER - (LAYER > 0)].columns;
+        const int inputs = LAYER == 0 ? INPUTS : p.layers[before(LAYER)].columns;
 #pragma unroll
         for (int turn = 0; turn < turns_of(LAYER); ++turn) {
             if (!there<LAYER>(turn)) continue;
