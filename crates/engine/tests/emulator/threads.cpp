@@ -208,7 +208,8 @@ void ask_warp(Ask ask, uint32_t mask) {
     Warp& warp = *self->warp;
     self->ask = ask;
     self->mask = mask;
-    for (int lane = 0; lane < LANES; ++lane) {
+    // Lanes come in order, so the last one tells most.
+    for (int lane = LANES - 1; lane >= 0; --lane) {
         if (!(mask >> lane & 1)) continue;
         Fiber* other = warp.lanes[lane];
         if (!other || other->ask != ask || other->mask != mask) {
