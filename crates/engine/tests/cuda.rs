@@ -375,3 +375,39 @@ fn a_saved_cohort_goes_on_as_if_never_stopped() {
         assert_eq!(finish(resumed), finish(start()), "{name}");
     }
 }
+
+/// A launch takes as many steps as are asked for, and they are those that it would take one by one.
+#[test]
+fn steps_at_once_are_steps_one_by_one() {
+    let Some(gpu) = Gpu::open() else { return };
+    let device = gpu.device();
+    let changes = ["task.dataset=\"mnist\"", "time.evaluations=1"];
+    for (family, width) in [(ONE_LAYER, 40), (MLP, 24)] {
+        let run = run(family, &changes, width, 0.2, 40);
+        let on_device = DeviceData::new(&data(&run, &gpu), device).unwrap();
+        let plan = CohortPlan::new(&run, Precision::Tf32, device.limits().unwrap()).unwrap();
+        // 19 is a graph of several steps and some of one.
+        let after = |steps_at_once: u64| {
+            let members = vec![(run.clone(), None)];
+            let mut cohort = Cohort::new(device, &on_device, &plan, members).unwrap();
+            while cohort.step() < 38 {
+                cohort.advance(steps_at_once).unwrap();
+            }
+            let state = cohort.checkpoint(0).unwrap();
+            let loss = state.progress.loss_sum;
+            (
+                state.model.weights.get().to_vec(),
+                state.velocity.get().to_vec(),
+                loss,
+            )
+        };
+        let (weights, velocity, loss) = after(1);
+        let (many_weights, many_velocity, many_loss) = after(19);
+        assert!(
+            weights == many_weights && velocity == many_velocity,
+            "{family}"
+        );
+        // Sums of losses are taken in other parts.
+        assert!((many_loss / loss - 1.0).abs() < 1e-12, "{many_loss} {loss}");
+    }
+}

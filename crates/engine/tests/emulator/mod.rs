@@ -50,7 +50,7 @@ impl Gpu {
         }
     }
 
-    #[allow(dead_code, reason = "some tests need it for good")]
+    #[allow(dead_code, reason = "other tests need it for good")]
     pub fn device(&self) -> &Device {
         match self {
             Self::Real(device) | Self::Emulated(device) => device,
