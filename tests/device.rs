@@ -1,4 +1,9 @@
-//! Choosing a device: what cannot be used is one sentence, with exit code 2.
+//! Choosing a device: what cannot be used is one sentence, with exit code 2; and a GPU, emulated here,
+//! does what the processor does.
+
+#[cfg(feature = "cuda")]
+#[path = "../crates/engine/tests/emulator/libraries.rs"]
+mod libraries;
 
 use std::process::{Command, Output};
 
@@ -51,4 +56,140 @@ fn auto_always_trains() {
     assert!(output.status.success(), "{}", complaint(&output));
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(text.contains("on cpu"), "{text}");
+}
+
+/// What the program says with emulated GPUs.
+#[cfg(feature = "cuda")]
+mod emulated {
+    use super::{Output, complaint, libraries};
+    use serde_json::Value;
+    use std::process::Command;
+
+    /// The program called with these GPUs; none where they cannot be emulated.
+    fn call(args: &[&str], gpus: &[(&str, &str)]) -> Option<Output> {
+        let folder = match libraries::build() {
+            Ok(folder) => folder,
+            Err(reason) => {
+                println!("skipped: no emulated GPU: {reason}");
+                return None;
+            }
+        };
+        let mut command = Command::new(env!("CARGO_BIN_EXE_noisescale"));
+        command.args(args).envs(gpus.iter().copied());
+        // Before all others, so it is found although a real one may be there.
+        command.env("LD_PRELOAD", folder.join("libcuda.so"));
+        command.env("NOISESCALE_NVRTC", &folder);
+        command.env("XDG_CACHE_HOME", folder.join("cache"));
+        Some(command.output().unwrap())
+    }
+
+    /// Records of three seeds of a small network, trained on a device.
+    fn train(device: &str, gpus: &[(&str, &str)]) -> Option<Vec<Value>> {
+        let run = ["train", "digits-mlp", "--width", "16", "--batch-size", "32"];
+        let rest = ["--steps", "40", "--seeds", "3", "--precision", "fp32"];
+        let args = [&run[..], &rest, &["--json", "--device", device]].concat();
+        let output = call(&args, gpus)?;
+        assert!(output.status.success(), "{}", complaint(&output));
+        let lines = String::from_utf8(output.stdout).unwrap();
+        let record = |line| serde_json::from_str(line).unwrap();
+        Some(lines.lines().map(record).collect())
+    }
+
+    fn agree(gpu: &[Value], cpu: &[Value]) {
+        assert_eq!((gpu.len(), cpu.len()), (3, 3));
+        for (gpu, cpu) in gpu.iter().zip(cpu) {
+            for same in ["run", "seed", "outcome", "steps"] {
+                assert_eq!(gpu[same], cpu[same], "{same}");
+            }
+            let loss = |record: &Value| record["curve"][4]["training_loss"].as_f64().unwrap();
+            let (gpu_loss, cpu_loss) = (loss(gpu), loss(cpu));
+            assert!(
+                (gpu_loss / cpu_loss - 1.0).abs() < 1e-3,
+                "{gpu_loss} against {cpu_loss}"
+            );
+            assert_eq!(gpu["device"], "cuda emulator fp32");
+        }
+    }
+
+    #[test]
+    fn a_gpu_trains_what_the_processor_trains() {
+        let Some(cpu) = train("cpu", &[]) else { return };
+        // With clusters of blocks, and before there were any.
+        for capability in ["9.0", "8.0"] {
+            agree(
+                &train("cuda", &[("EMULATED_GPUS", capability)]).unwrap(),
+                &cpu,
+            );
+        }
+        // Where memory is not for all of them at once: each is then timed by itself.
+        let apart = train("cuda", &[("EMULATED_MEMORY", "2")]).unwrap();
+        agree(&apart, &cpu);
+        let mut seconds: Vec<f64> = (apart.iter())
+            .map(|record| record["seconds"].as_f64().unwrap())
+            .collect();
+        seconds.sort_by(f64::total_cmp);
+        assert!(seconds[2] - seconds[0] > 1e-5, "{seconds:?}");
+    }
+
+    #[test]
+    fn a_gpu_that_cannot_train_is_one_sentence() {
+        let args = |width, device| {
+            let run = ["train", "digits-mlp", "--width", width];
+            [&run[..], &["--steps", "20", "--device", device]].concat()
+        };
+        let old = [("EMULATED_GPUS", "7.5")];
+        let Some(output) = call(&args("8", "cuda"), &old) else {
+            return;
+        };
+        let words = complaint(&output);
+        assert_eq!(output.status.code(), Some(2), "{words}");
+        assert!(
+            words.contains("compute capability 7.5, the kernels need 8.0"),
+            "{words}"
+        );
+        let output = call(&args("8", "auto"), &old).unwrap();
+        assert!(output.status.success(), "{}", complaint(&output));
+        assert!(String::from_utf8_lossy(&output.stdout).contains("on cpu"));
+        let output = call(&args("4096", "cuda"), &[("EMULATED_MEMORY", "1")]).unwrap();
+        let words = complaint(&output);
+        assert_eq!(output.status.code(), Some(2), "{words}");
+        assert_eq!(words.lines().count(), 1, "{words}");
+        assert!(words.contains("MiB"), "{words}");
+    }
+
+    /// A small study on all GPUs, or one: which of them were used.
+    fn used(device: &str) -> Option<String> {
+        let dir = tempfile::tempdir().unwrap();
+        let (out, log) = (dir.path().join("study"), dir.path().join("log"));
+        let (out_text, log_text) = (out.to_str().unwrap(), log.to_str().unwrap());
+        let gpus = [("EMULATED_GPUS", "9.0,9.0"), ("EMULATED_LOG", log_text)];
+        let mut run = vec!["run", "digits-mlp", "--widths", "8", "--seeds", "2"];
+        run.extend([
+            "--time-scale",
+            "0.01",
+            "--device",
+            device,
+            "--out",
+            out_text,
+        ]);
+        let output = call(&run, &gpus)?;
+        assert!(output.status.success(), "{}", complaint(&output));
+        let status = call(&["status", out_text, "--json"], &gpus).unwrap();
+        let status: Value = serde_json::from_slice(&status.stdout).unwrap();
+        assert_eq!(status["recorded"], status["planned"], "{status}");
+        let mut lines: Vec<String> = std::fs::read_to_string(log)
+            .unwrap()
+            .lines()
+            .map(str::to_owned)
+            .collect();
+        lines.sort();
+        Some(lines.join(" "))
+    }
+
+    #[test]
+    fn a_study_runs_on_all_gpus_or_on_one() {
+        let Some(all) = used("auto") else { return };
+        assert_eq!(all, "GPU 0 GPU 1");
+        assert_eq!(used("cuda:1").unwrap(), "GPU 1");
+    }
 }

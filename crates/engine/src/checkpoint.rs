@@ -47,6 +47,14 @@ impl Checkpoint {
         self.run == run && self.device == device
     }
 
+    /// Whether it holds so many weights and statistics: another release may have laid the network out
+    /// otherwise.
+    pub(crate) fn fits(&self, weights: usize, statistics: usize) -> bool {
+        self.model.weights.len() == weights
+            && self.velocity.len() == weights
+            && self.model.statistics.len() == statistics
+    }
+
     /// The checkpoint as a safetensors file.
     pub fn to_bytes(&self) -> Result<Vec<u8>, CheckpointError> {
         let damaged = |error: &dyn std::fmt::Display| CheckpointError::Damaged(error.to_string());

@@ -203,14 +203,10 @@ impl<'a> Training<'a> {
         }
     }
 
-    /// Goes on from a saved state of this run. One that does not fit, because
-    /// another release laid the network out otherwise, is left aside.
+    /// Goes on from a saved state of this run. One that does not fit is left aside.
     pub fn restore(&mut self, saved: Checkpoint) {
-        let fits = saved.continues(self.run.id(), &device_name(self.isa))
-            && saved.model.weights.len() == self.model.weights.len()
-            && saved.velocity.len() == self.velocity.len()
-            && saved.model.statistics.len() == self.model.statistics.len();
-        if fits {
+        let fits = saved.fits(self.model.weights.len(), self.model.statistics.len());
+        if fits && saved.continues(self.run.id(), &device_name(self.isa)) {
             self.model = saved.model;
             self.velocity = saved.velocity;
             self.progress = saved.progress;

@@ -1,7 +1,10 @@
 //! The GPU against the CPU: same weights, batches and masks, so the same losses; results that
-//! depend on no company; saved states; divergence. Skipped where there is no GPU.
+//! depend on no company; saved states; divergence. Where there is no GPU, one is emulated.
 #![cfg(feature = "cuda")]
 
+mod emulator;
+
+use emulator::Gpu;
 use engine::cuda::{Cohort, CohortPlan, Device, DeviceData, Precision};
 use engine::data::{Dataset, Examples, Normalization, Values};
 use engine::kernels::Isa;
@@ -26,20 +29,10 @@ epochs = 1
 stall_after = 1.0
 "#;
 
-/// The first GPU, or word that the test was skipped.
-fn gpu() -> Option<Device> {
-    let opened = Device::open(0, None);
-    if let Err(reason) = &opened {
-        eprintln!("skipped: {reason}");
-    }
-    opened.ok()
-}
-
 const MLP: &str = "kind = \"mlp\"\nhidden = [1, 1]";
 const ONE_LAYER: &str = "kind = \"mlp\"\nhidden = [1]";
 const THREE_LAYERS: &str = "kind = \"mlp\"\nhidden = [1, 1, 1]";
 const CNN: &str = "kind = \"cnn\"";
-const WRN: &str = "kind = \"wrn\"";
 
 /// A run of a family's member.
 fn run(family: &str, changes: &[&str], width: u32, learning_rate: f64, steps: u64) -> Run {
@@ -63,8 +56,9 @@ fn run(family: &str, changes: &[&str], width: u32, learning_rate: f64, steps: u6
     }
 }
 
-/// Images of blobs whose place tells their label, of the shape that the run's task has.
-fn data(run: &Run) -> Dataset {
+/// Images of blobs whose place tells their label, of the shape that the run's task has. Looking at them
+/// would take an emulated device longer than learning from them, so it gets few to look at.
+fn data(run: &Run, gpu: &Gpu) -> Dataset {
     let content = run.setting.content();
     let shape = content.shape;
     let examples = |count: usize, salt: usize| {
@@ -90,16 +84,25 @@ fn data(run: &Run) -> Dataset {
             factor: vec![1.0 / 64.0; shape.channels],
         },
         train: examples(500, 0),
-        validation: examples(90, 1),
-        test: examples(150, 2),
+        validation: examples(if gpu.is_emulated() { 9 } else { 90 }, 1),
+        test: examples(if gpu.is_emulated() { 15 } else { 150 }, 2),
     }
 }
 
 /// Networks of every family with all that a study can turn on, at gentle rates: with a harsh
 /// one, a single activation that rounding flips changes everything after it.
-fn cases() -> Vec<(&'static str, Run)> {
+/// An emulated device takes a few steps only, and Wide ResNets on small images.
+fn cases(gpu: &Gpu) -> Vec<(&'static str, Run)> {
     let mnist = "task.dataset=\"mnist\"";
     let cifar = "task.dataset=\"cifar10\"";
+    let (wrn, images, few, steps) = match gpu {
+        Gpu::Real(_) => ("kind = \"wrn\"", cifar, "search.batch_sizes=[8]", 50),
+        Gpu::Emulated(_) => {
+            let digits = "task.dataset=\"digits\"";
+            let small = "kind = \"wrn\"\nblocks = 1";
+            (small, digits, "search.batch_sizes=[4]", 2)
+        }
+    };
     let norm = "family.batch_norm=true";
     let standard = "family.scheme=\"standard\"";
     let (b8, b12) = ("search.batch_sizes=[8]", "search.batch_sizes=[12]");
@@ -122,59 +125,84 @@ fn cases() -> Vec<(&'static str, Run)> {
         "optimizer.rule=\"heavy-ball\"",
     ];
     vec![
-        ("one layer", run(ONE_LAYER, &[mnist, b8], 128, 0.2, 50)),
-        ("one layer, digits", run(ONE_LAYER, &[], 37, 0.2, 50)),
-        ("one layer, smooth", run(ONE_LAYER, &smooth, 300, 0.2, 50)),
+        ("one layer", run(ONE_LAYER, &[mnist, b8], 128, 0.2, steps)),
+        ("one layer, digits", run(ONE_LAYER, &[], 37, 0.2, steps)),
+        (
+            "one layer, smooth",
+            run(ONE_LAYER, &smooth, 300, 0.2, steps),
+        ),
         (
             "one layer, B 64",
-            run(ONE_LAYER, &[mnist, "search.batch_sizes=[64]"], 200, 0.2, 50),
+            run(
+                ONE_LAYER,
+                &[mnist, "search.batch_sizes=[64]"],
+                200,
+                0.2,
+                steps,
+            ),
         ),
         (
             "one layer, wide",
-            run(ONE_LAYER, &[mnist, b8, standard], 1024, 0.002, 50),
+            run(ONE_LAYER, &[mnist, b8, standard], 1024, 0.002, steps),
         ),
         (
             "one layer, dropout",
-            run(ONE_LAYER, &[mnist, "regularizers.dropout=0.2"], 40, 0.2, 50),
+            run(
+                ONE_LAYER,
+                &[mnist, "regularizers.dropout=0.2"],
+                40,
+                0.2,
+                steps,
+            ),
         ),
-        ("two layers, digits", run(MLP, &[], 12, 0.2, 50)),
+        ("two layers, digits", run(MLP, &[], 12, 0.2, steps)),
         (
             "two layers, B 96",
-            run(MLP, &[mnist, "search.batch_sizes=[96]"], 77, 0.2, 50),
+            run(MLP, &[mnist, "search.batch_sizes=[96]"], 77, 0.2, steps),
         ),
         (
             "three layers, smooth",
-            run(THREE_LAYERS, &smooth, 100, 0.2, 50),
+            run(THREE_LAYERS, &smooth, 100, 0.2, steps),
         ),
         (
             "three layers, wide",
-            run(THREE_LAYERS, &[mnist], 512, 0.2, 6),
+            run(THREE_LAYERS, &[mnist], 512, 0.2, steps.min(6)),
         ),
-        ("mlp", run(MLP, &[mnist], 40, 0.2, 50)),
-        ("mlp, B 8, odd width", run(MLP, &[mnist, b8], 37, 0.2, 50)),
-        ("mlp, B 128, heavy ball", run(MLP, &wide, 130, 0.2, 50)),
+        ("mlp", run(MLP, &[mnist], 40, 0.2, steps)),
+        (
+            "mlp, B 8, odd width",
+            run(MLP, &[mnist, b8], 37, 0.2, steps),
+        ),
+        ("mlp, B 128, heavy ball", run(MLP, &wide, 130, 0.2, steps)),
         (
             "mlp, norm, all rules",
-            run(MLP, &with_rules(&[mnist, norm]), 40, 0.01, 50),
+            run(MLP, &with_rules(&[mnist, norm]), 40, 0.01, steps),
         ),
-        ("mlp, standard", run(MLP, &[cifar, standard], 33, 0.001, 50)),
-        ("cnn", run(CNN, &[mnist, b12], 2, 0.2, 50)),
+        (
+            "mlp, standard",
+            run(MLP, &[cifar, standard], 33, 0.001, steps),
+        ),
+        ("cnn", run(CNN, &[mnist, b12], 2, 0.2, steps)),
         (
             "cnn, norm, all rules",
-            run(CNN, &with_rules(&[cifar, norm, standard, b12]), 3, 1e-5, 50),
+            run(
+                CNN,
+                &with_rules(&[cifar, norm, standard, b12]),
+                3,
+                1e-5,
+                steps,
+            ),
         ),
-        ("wrn", run(WRN, &[cifar, b8], 1, 1e-3, 50)),
-        ("wrn, wider", run(WRN, &[cifar, standard, b8], 3, 1e-6, 50)),
+        ("wrn", run(wrn, &[images, few], 1, 1e-3, steps)),
+        (
+            "wrn, wider",
+            run(wrn, &[images, standard, few], 3, 1e-6, steps),
+        ),
         (
             "wrn, norm, all rules",
-            run(WRN, &with_rules(&[cifar, norm, b8]), 2, 1e-4, 50),
+            run(wrn, &with_rules(&[images, norm, few]), 2, 1e-4, steps),
         ),
     ]
-}
-
-#[test]
-fn cases_are_studies() {
-    assert_eq!(cases().len(), 20);
 }
 
 fn cpu_losses(run: &Run, data: &Dataset) -> (Vec<f64>, f64) {
@@ -229,16 +257,21 @@ fn greatest_difference(losses: &[f64], expected: &[f64]) -> f64 {
 
 #[test]
 fn first_losses_agree_with_the_cpu() {
-    let Some(device) = gpu() else { return };
+    let Some(gpu) = Gpu::open() else { return };
+    let device = gpu.device();
     let mut failed = Vec::new();
-    for (name, run) in cases() {
-        let data = data(&run);
-        let on_device = DeviceData::new(&data, &device).unwrap();
+    for (name, run) in cases(&gpu) {
+        let data = data(&run, &gpu);
+        let on_device = DeviceData::new(&data, device).unwrap();
         let (expected, expected_accuracy) = cpu_losses(&run, &data);
         let bounds = [(Precision::Fp32, 1e-4, 0.0), (Precision::Tf32, 0.2, 0.05)];
         for (precision, bound, accuracy_bound) in bounds {
+            // Kernels of either precision take a second each to compile for the emulator.
+            if gpu.is_emulated() && precision == Precision::Tf32 && name.contains(',') {
+                continue;
+            }
             let runs = [run.clone()];
-            let (losses, accuracy) = gpu_losses(&device, &runs, &on_device, precision);
+            let (losses, accuracy) = gpu_losses(device, &runs, &on_device, precision);
             let difference = greatest_difference(&losses, &expected);
             let off = (accuracy - expected_accuracy).abs();
             println!(
@@ -260,21 +293,41 @@ fn first_losses_agree_with_the_cpu() {
     assert!(failed.is_empty(), "{failed:?}");
 }
 
+/// The cases that a test of what is the same for all networks takes: an emulated device tries a few.
+fn some_cases(gpu: &Gpu, on_gpu: impl Fn(&str) -> bool) -> Vec<(&'static str, Run)> {
+    let few = [
+        "one layer, smooth",
+        "three layers, smooth",
+        "mlp, norm, all rules",
+        "cnn",
+        "wrn, norm, all rules",
+    ];
+    let taken = |name: &str| match gpu {
+        Gpu::Real(_) => on_gpu(name),
+        Gpu::Emulated(_) => few.contains(&name),
+    };
+    let mut cases = cases(gpu);
+    cases.retain(|(name, _)| taken(name));
+    cases
+}
+
 #[test]
 fn company_changes_rounding_only() {
-    let Some(device) = gpu() else { return };
-    for (name, run) in cases() {
-        let data = DeviceData::new(&data(&run), &device).unwrap();
-        let alone = gpu_losses(&device, std::slice::from_ref(&run), &data, Precision::Fp32).0;
+    let Some(gpu) = Gpu::open() else { return };
+    let device = gpu.device();
+    for (name, run) in some_cases(&gpu, |_| true) {
+        let data = DeviceData::new(&data(&run, &gpu), device).unwrap();
+        let alone = gpu_losses(device, std::slice::from_ref(&run), &data, Precision::Fp32).0;
         let mut company = vec![run.clone()];
-        company.extend((0..5).map(|seed| Run {
+        let others = if gpu.is_emulated() { 2 } else { 5 };
+        company.extend((0..others).map(|seed| Run {
             seed,
             learning_rate: LearningRate::new(1e-3 * (seed + 1) as f64).unwrap(),
             ..run.clone()
         }));
         // One of them diverges at once.
-        company[3].learning_rate = LearningRate::new(1e9).unwrap();
-        let together = gpu_losses(&device, &company, &data, Precision::Fp32).0;
+        company[2].learning_rate = LearningRate::new(1e9).unwrap();
+        let together = gpu_losses(device, &company, &data, Precision::Fp32).0;
         let difference = greatest_difference(&together, &alone);
         println!("{name}: {difference:.1e}");
         assert!(difference < 1e-4, "{name}: {difference}");
@@ -283,16 +336,17 @@ fn company_changes_rounding_only() {
 
 #[test]
 fn a_diverged_run_is_recorded_and_its_company_goes_on() {
-    let Some(device) = gpu() else { return };
+    let Some(gpu) = Gpu::open() else { return };
+    let device = gpu.device();
     let good = run(MLP, &["task.dataset=\"mnist\""], 32, 0.5, 200);
     let bad = Run {
         learning_rate: LearningRate::new(1e12).unwrap(),
         ..good.clone()
     };
-    let on_device = DeviceData::new(&data(&good), &device).unwrap();
+    let on_device = DeviceData::new(&data(&good, &gpu), device).unwrap();
     let plan = CohortPlan::new(&good, Precision::Tf32, device.limits().unwrap()).unwrap();
     let members = vec![(good, None), (bad, None)];
-    let mut cohort = Cohort::new(&device, &on_device, &plan, members).unwrap();
+    let mut cohort = Cohort::new(device, &on_device, &plan, members).unwrap();
     let mut outcomes = [None; 2];
     while cohort.running().next().is_some() {
         for (at, outcome) in cohort.advance(16).unwrap() {
@@ -311,14 +365,13 @@ fn a_diverged_run_is_recorded_and_its_company_goes_on() {
 
 #[test]
 fn a_saved_cohort_goes_on_as_if_never_stopped() {
-    let Some(device) = gpu() else { return };
-    for (name, run) in cases()
-        .into_iter()
-        .filter(|(name, _)| name.contains("norm") || name.contains("layer"))
-    {
-        let on_device = DeviceData::new(&data(&run), &device).unwrap();
+    let Some(gpu) = Gpu::open() else { return };
+    let device = gpu.device();
+    let cases = some_cases(&gpu, |name| name.contains("norm") || name.contains("layer"));
+    for (name, run) in cases {
+        let on_device = DeviceData::new(&data(&run, &gpu), device).unwrap();
         let plan = CohortPlan::new(&run, Precision::Tf32, device.limits().unwrap()).unwrap();
-        let start = || Cohort::new(&device, &on_device, &plan, vec![(run.clone(), None)]).unwrap();
+        let start = || Cohort::new(device, &on_device, &plan, vec![(run.clone(), None)]).unwrap();
         let finish = |mut cohort: Cohort<'_>| loop {
             if let Some((at, outcome)) = cohort.advance(16).unwrap().first() {
                 let record = cohort.record(*at, *outcome);
@@ -333,7 +386,43 @@ fn a_saved_cohort_goes_on_as_if_never_stopped() {
         let saved = engine::checkpoint::Checkpoint::from_bytes(&saved.to_bytes().unwrap()).unwrap();
         drop(stopped);
         let members = vec![(run.clone(), Some(saved))];
-        let resumed = Cohort::new(&device, &on_device, &plan, members).unwrap();
+        let resumed = Cohort::new(device, &on_device, &plan, members).unwrap();
         assert_eq!(finish(resumed), finish(start()), "{name}");
+    }
+}
+
+/// A launch takes as many steps as are asked for, and they are those that it would take one by one.
+#[test]
+fn steps_at_once_are_steps_one_by_one() {
+    let Some(gpu) = Gpu::open() else { return };
+    let device = gpu.device();
+    let changes = ["task.dataset=\"mnist\"", "time.evaluations=1"];
+    for (family, width) in [(ONE_LAYER, 40), (THREE_LAYERS, 24)] {
+        let run = run(family, &changes, width, 0.2, 40);
+        let on_device = DeviceData::new(&data(&run, &gpu), device).unwrap();
+        let plan = CohortPlan::new(&run, Precision::Tf32, device.limits().unwrap()).unwrap();
+        // 19 is a graph of several steps and some of one.
+        let after = |steps_at_once: u64| {
+            let members = vec![(run.clone(), None)];
+            let mut cohort = Cohort::new(device, &on_device, &plan, members).unwrap();
+            while cohort.step() < 38 {
+                cohort.advance(steps_at_once).unwrap();
+            }
+            let state = cohort.checkpoint(0).unwrap();
+            let loss = state.progress.loss_sum;
+            (
+                state.model.weights.get().to_vec(),
+                state.velocity.get().to_vec(),
+                loss,
+            )
+        };
+        let (weights, velocity, loss) = after(1);
+        let (many_weights, many_velocity, many_loss) = after(19);
+        assert!(
+            weights == many_weights && velocity == many_velocity,
+            "{family}"
+        );
+        // Sums of losses are taken in other parts.
+        assert!((many_loss / loss - 1.0).abs() < 1e-12, "{many_loss} {loss}");
     }
 }

@@ -152,7 +152,7 @@ impl Worker<'_> {
 
     fn train_all(&self) -> Result<(), CudaError> {
         while let Some((plan, runs)) = self.gather()? {
-            for cohort in self.by_step(runs) {
+            for cohort in self.by_step(&plan, runs) {
                 let bytes = plan.bytes(cohort.len(), self.data);
                 self.budget.take(bytes);
                 let trained = self.train(&plan, cohort);
@@ -192,11 +192,21 @@ impl Worker<'_> {
         Ok(Some((plan, runs)))
     }
 
-    /// Runs that were saved at different steps cannot take theirs together.
-    fn by_step(&self, runs: Vec<Run>) -> impl Iterator<Item = Vec<(Run, Option<Checkpoint>)>> {
+    /// Runs that were saved at different steps cannot take theirs together. A saved state that does not
+    /// fit is left aside.
+    fn by_step(
+        &self,
+        plan: &CohortPlan,
+        runs: Vec<Run>,
+    ) -> impl Iterator<Item = Vec<(Run, Option<Checkpoint>)>> {
+        let device = device_name(self.device, self.common.precision);
         let mut steps: BTreeMap<u64, Vec<(Run, Option<Checkpoint>)>> = BTreeMap::new();
         for run in runs {
             let saved = self.common.supply.resume(&run);
+            let saved = saved.filter(|saved| {
+                saved.continues(run.id(), &device)
+                    && saved.fits(plan.weights_stride(), plan.statistics_len())
+            });
             let step = saved.as_ref().map_or(0, |saved| saved.progress.step);
             steps.entry(step).or_default().push((run, saved));
         }

@@ -1,12 +1,20 @@
-// Stands in for NVIDIA's driver: one GPU, which is this machine's processor. What is launched is done
-// at once; a captured graph is a list of launches.
+// Stands in for NVIDIA's driver: GPUs that are this machine's processor. What is launched is done at
+// once; a captured graph is a list of launches.
+//
+// EMULATED_GPUS    their compute capabilities, such as 8.0,9.0 (default 9.0)
+// EMULATED_MEMORY  MiB of each (default 4096)
+// EMULATED_LOG     a file that gets a line for each GPU that is used
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include <deque>
+#include <fstream>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -23,8 +31,67 @@ enum Result {
     LAUNCH_FAILED = 719
 };
 
-// Bytes of the GPU's memory, as far as anyone asks.
-constexpr size_t MEMORY = (size_t)4 << 30;
+struct Gpu {
+    int major, minor;
+    size_t memory;                         // bytes
+    std::map<void*, size_t> taken;         // by address
+    size_t used = 0;                       // bytes
+    bool launched = false;
+    std::mutex lock;
+
+    bool take(void* at, size_t bytes) {
+        std::lock_guard<std::mutex> own(lock);
+        if (used + bytes > memory) return false;
+        used += taken[at] = bytes;
+        return true;
+    }
+
+    // Does nothing with what is another's.
+    void give_back(void* at) {
+        std::lock_guard<std::mutex> own(lock);
+        auto found = taken.find(at);
+        if (found == taken.end()) return;
+        used -= found->second;
+        taken.erase(found);
+    }
+};
+
+std::string variable(const char* name, const char* usual) {
+    const char* value = getenv(name);
+    return value ? value : usual;
+}
+
+std::deque<Gpu>& gpus() {
+    static std::deque<Gpu> all;
+    static std::once_flag once;
+    std::call_once(once, [] {
+        std::string list = variable("EMULATED_GPUS", "9.0");
+        size_t memory = (size_t)atoi(variable("EMULATED_MEMORY", "4096").c_str()) << 20;
+        int major, minor, length;
+        for (const char* at = list.c_str(); sscanf(at, "%d.%d%n", &major, &minor, &length) == 2;) {
+            all.emplace_back();
+            all.back().major = major;
+            all.back().minor = minor;
+            all.back().memory = memory;
+            at += length;
+            if (*at == ',') ++at;
+        }
+    });
+    return all;
+}
+
+// The one that the thread has chosen.
+thread_local Gpu* current;
+
+void note_launch() {
+    std::string log = variable("EMULATED_LOG", "");
+    std::lock_guard<std::mutex> own(current->lock);
+    if (log.empty() || current->launched) return;
+    current->launched = true;
+    size_t number = 0;
+    while (&gpus()[number] != current) ++number;
+    std::ofstream(log, std::ios::app) << "GPU " + std::to_string(number) + "\n";
+}
 
 struct Module {
     void* library;
@@ -44,6 +111,7 @@ struct Launch {
     bool joins;  // nothing to launch: the graph's stream waits for the others here
 
     Result run() const {
+        note_launch();
         if (emulated::run(function->entry, args.data(), grid)) return SUCCESS;
         fprintf(stderr, "%s: its threads wait for each other\n", function->name.c_str());
         return LAUNCH_FAILED;
@@ -120,13 +188,13 @@ int cuGetErrorString(int, const char** text) {
 }
 
 int cuDeviceGetCount(int* count) {
-    *count = 1;
+    *count = (int)gpus().size();
     return SUCCESS;
 }
 
 int cuDeviceGet(int* device, int ordinal) {
     *device = ordinal;
-    return ordinal == 0 ? SUCCESS : INVALID_VALUE;
+    return ordinal >= 0 && ordinal < (int)gpus().size() ? SUCCESS : INVALID_VALUE;
 }
 
 int cuDeviceGetName(char* name, int length, int) {
@@ -134,38 +202,36 @@ int cuDeviceGetName(char* name, int length, int) {
     return SUCCESS;
 }
 
-int cuDeviceTotalMem_v2(size_t* bytes, int) {
-    *bytes = MEMORY;
+int cuDeviceTotalMem_v2(size_t* bytes, int device) {
+    *bytes = gpus()[device].memory;
     return SUCCESS;
 }
 
-int cuDeviceGetAttribute(int* value, int attribute, int) {
+int cuDeviceGetAttribute(int* value, int attribute, int device) {
+    const Gpu& gpu = gpus()[device];
     switch (attribute) {
-        case 16: *value = 132; break;      // multiprocessors
-        case 75: *value = 9; break;        // compute capability
-        case 76: *value = 0; break;
-        case 97: *value = 232448; break;   // shared memory of a block
+        case 16: *value = 132; break;  // multiprocessors
+        case 75: *value = gpu.major; break;
+        case 76: *value = gpu.minor; break;
+        case 97: *value = gpu.major < 9 ? 166912 : 232448; break;  // shared memory of a block
         default: *value = 0;
     }
     return SUCCESS;
 }
 
-int cuDevicePrimaryCtxRetain(void** context, int) {
-    static int only;
-    *context = &only;
+int cuDevicePrimaryCtxRetain(Gpu** context, int device) {
+    *context = &gpus()[device];
     return SUCCESS;
 }
 
 int cuDevicePrimaryCtxRelease_v2(int) { return SUCCESS; }
 
-static thread_local void* current;
-
-int cuCtxSetCurrent(void* context) {
+int cuCtxSetCurrent(Gpu* context) {
     current = context;
     return SUCCESS;
 }
 
-int cuCtxGetCurrent(void** context) {
+int cuCtxGetCurrent(Gpu** context) {
     *context = current;
     return SUCCESS;
 }
@@ -174,19 +240,25 @@ int cuCtxSetFlags(unsigned) { return SUCCESS; }
 int cuCtxSynchronize() { return SUCCESS; }
 
 int cuMemGetInfo_v2(size_t* free, size_t* total) {
-    *free = *total = MEMORY;
+    std::lock_guard<std::mutex> own(current->lock);
+    *total = current->memory;
+    *free = current->memory - current->used;
     return SUCCESS;
 }
 
 // Memory begins as NaN.
 int cuMemAlloc_v2(void** at, size_t bytes) {
     *at = aligned_alloc(256, (bytes + 255) / 256 * 256);
-    if (!*at) return OUT_OF_MEMORY;
+    if (!*at || !current->take(*at, bytes)) {
+        free(*at);
+        return OUT_OF_MEMORY;
+    }
     memset(*at, 0xff, bytes);
     return SUCCESS;
 }
 
 int cuMemFree_v2(void* at) {
+    for (Gpu& gpu : gpus()) gpu.give_back(at);
     free(at);
     return SUCCESS;
 }

@@ -1,9 +1,9 @@
 // Threads of the emulated device, as fibers that take turns.
 //
 // The host runs a cluster of blocks at a time on each of its threads. A fiber gives way where it waits:
-// for the lanes of its warp, its block or its cluster. Warps take their turns forwards in one
-// group of blocks and backwards in the next, and shared memory begins as NaN, so that a kernel with a
-// barrier too few is caught by its results.
+// for the lanes of its warp, its block or its cluster. Shared memory begins as NaN, and from launch to
+// launch and cluster to cluster warps take their turns otherwise: forwards or backwards, each block as
+// far as it gets or all in step. So a kernel with a barrier too few is caught by its results.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -110,7 +110,7 @@ struct Machine {
     Meeting cluster;
     std::vector<unsigned char*> shared;
     unsigned char* stacks = nullptr;
-    size_t stack_count = 0, shared_bytes = 0;
+    size_t stack_count = 0, shared_bytes = 0, warps_per_block = 0;
 
     ~Machine() {
         if (stacks) munmap(stacks, stack_count * STACK);
@@ -134,14 +134,17 @@ struct Machine {
         }
     }
 
+    // Runs a cluster of blocks; false if its threads wait for each other for ever.
     bool run(const Grid& grid, unsigned first_block, unsigned order);
+    void begin(const Grid& grid, unsigned first_block);
+    bool let_run(Warp& warp);
 };
 
 __thread Machine* machine;
 
 void give_way() { switch_stack(&machine->running->stack, machine->stack); }
 
-void begin() {
+void begin_thread() {
     machine->entry(machine->args);
     Fiber* self = machine->running;
     self->done = true;
@@ -153,11 +156,11 @@ void begin() {
     give_way();
 }
 
-// A stack from which the first switch goes to `begin`.
+// A stack from which the first switch goes to `begin_thread`.
 void* fresh_stack(unsigned char* memory) {
     void** top = (void**)(memory + STACK);
-    *--top = nullptr;  // begin never returns
-    *--top = (void*)begin;
+    *--top = nullptr;  // it never returns
+    *--top = (void*)begin_thread;
     for (int registers = 0; registers < 6; ++registers) *--top = nullptr;
     return top;
 }
@@ -217,7 +220,8 @@ void ask_warp(Ask ask, uint32_t mask) {
     Warp& warp = *self->warp;
     self->ask = ask;
     self->mask = mask;
-    for (int lane = 0; lane < LANES; ++lane) {
+    // Lanes come in order, so the last one tells most.
+    for (int lane = LANES - 1; lane >= 0; --lane) {
         if (!(mask >> lane & 1)) continue;
         Fiber* other = warp.lanes[lane];
         if (!other || other->ask != ask || other->mask != mask) {
@@ -237,9 +241,9 @@ void ask_warp(Ask ask, uint32_t mask) {
     }
 }
 
-bool Machine::run(const Grid& grid, unsigned first_block, unsigned order) {
+void Machine::begin(const Grid& grid, unsigned first_block) {
     const unsigned threads = grid.threads.x, count = grid.cluster * threads;
-    const unsigned warps_per_block = (threads + LANES - 1) / LANES;
+    warps_per_block = (threads + LANES - 1) / LANES;
     reserve(count, grid.cluster, grid.shared);
     fibers.assign(count, Fiber());
     warps.assign(grid.cluster * warps_per_block, Warp());
@@ -262,20 +266,40 @@ bool Machine::run(const Grid& grid, unsigned first_block, unsigned order) {
         f.ready = true;
     }
     for (unsigned block = 0; block < grid.cluster; ++block) memset(shared[block], 0xff, shared_bytes);
+}
+
+// Lets the lanes of a warp run until each of them waits; whether any did.
+bool Machine::let_run(Warp& warp) {
+    bool any = false;
+    for (bool again = true; again;) {
+        again = false;
+        for (Fiber* fiber : warp.lanes) {
+            if (!fiber || fiber->done || !fiber->ready) continue;
+            running = fiber;
+            place = fiber;
+            switch_stack(&stack, fiber->stack);
+            any = again = true;
+        }
+    }
+    return any;
+}
+
+bool Machine::run(const Grid& grid, unsigned first_block, unsigned order) {
+    const bool backwards = order % 2, far = order / 2 % 2;
+    begin(grid, first_block);
+    auto from_end = [&](size_t turn, size_t count) { return backwards ? count - 1 - turn : turn; };
     while (cluster.living > 0) {
         bool moved = false;
-        for (size_t turn = 0; turn < warps.size(); ++turn) {
-            Warp& warp = warps[order % 2 ? warps.size() - 1 - turn : turn];
-            for (bool again = true; again;) {
+        for (size_t turn = 0; turn < blocks.size(); ++turn) {
+            const size_t first = from_end(turn, blocks.size()) * warps_per_block;
+            bool again;
+            do {
                 again = false;
-                for (Fiber* fiber : warp.lanes) {
-                    if (!fiber || fiber->done || !fiber->ready) continue;
-                    running = fiber;
-                    place = fiber;
-                    switch_stack(&stack, fiber->stack);
-                    moved = again = true;
+                for (size_t warp = 0; warp < warps_per_block; ++warp) {
+                    again |= let_run(warps[first + from_end(warp, warps_per_block)]);
                 }
-            }
+                moved |= again;
+            } while (far && again);
         }
         if (!moved) return false;
     }
@@ -355,6 +379,8 @@ void wait_copies(int but) {
 
 bool run(Entry entry, const void* args, const Grid& grid) {
     const unsigned blocks = grid.blocks.x * grid.blocks.y * grid.blocks.z;
+    static std::atomic<unsigned> launches{0};
+    const unsigned launch = launches++;
     std::atomic<unsigned> next{0};
     std::atomic<bool> ended{true};
     auto work = [&] {
@@ -363,7 +389,7 @@ bool run(Entry entry, const void* args, const Grid& grid) {
         own->args = args;
         machine = own.get();
         for (unsigned first; (first = next.fetch_add(grid.cluster)) < blocks && ended;) {
-            if (!own->run(grid, first, first / grid.cluster)) ended = false;
+            if (!own->run(grid, first, launch + first / grid.cluster)) ended = false;
         }
         put_back(std::move(own));
     };

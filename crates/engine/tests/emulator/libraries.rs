@@ -1,0 +1,71 @@
+//! Building the libraries of the emulated device.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// All that the libraries are made of, and kernels with them.
+const SOURCES: [(&str, &str); 5] = [
+    ("compiler.cpp", include_str!("compiler.cpp")),
+    ("driver.cpp", include_str!("driver.cpp")),
+    ("emulated.hpp", include_str!("emulated.hpp")),
+    ("kernel.hpp", include_str!("kernel.hpp")),
+    ("threads.cpp", include_str!("threads.cpp")),
+];
+
+/// Libraries by the names that the program looks for, and the files that each is made of.
+const LIBRARIES: [(&str, &[&str]); 2] = [
+    ("libcuda.so", &["driver.cpp", "threads.cpp"]),
+    ("libnvrtc.so", &["compiler.cpp"]),
+];
+
+/// Builds the libraries, if not done before; the folder that they are in.
+pub fn build() -> Result<PathBuf, String> {
+    if !cfg!(all(target_os = "linux", target_arch = "x86_64")) {
+        return Err("it needs Linux on x86-64".into());
+    }
+    let mut hash = DefaultHasher::new();
+    SOURCES.hash(&mut hash);
+    let name = format!("emulator-{:016x}", hash.finish());
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    if folder.is_dir() {
+        return Ok(folder);
+    }
+    let own = folder.with_extension(std::process::id().to_string());
+    write_sources(&own).map_err(|error| format!("{}: {error}", own.display()))?;
+    for (library, files) in LIBRARIES {
+        compile(&own, &folder, library, files)?;
+    }
+    // Another test may have been faster.
+    let _ = std::fs::rename(&own, &folder);
+    Ok(folder)
+}
+
+fn write_sources(folder: &Path) -> std::io::Result<()> {
+    std::fs::create_dir_all(folder)?;
+    let mut sources = SOURCES.iter();
+    sources.try_for_each(|(name, text)| std::fs::write(folder.join(name), text))
+}
+
+/// Compiles one library in a folder that will be called `final_folder`.
+fn compile(
+    folder: &Path,
+    final_folder: &Path,
+    library: &str,
+    files: &[&str],
+) -> Result<(), String> {
+    let mut compiler = Command::new("c++");
+    compiler.current_dir(folder);
+    compiler.args(["-std=c++17", "-O2", "-march=native", "-shared", "-fPIC"]);
+    compiler.arg(format!("-Wl,-soname,{library}"));
+    compiler.arg(format!("-DHEADERS=\"{}\"", final_folder.display()));
+    compiler
+        .args(["-o", library])
+        .args(files)
+        .args(["-pthread", "-ldl"]);
+    let output = compiler.output().map_err(|error| format!("c++: {error}"))?;
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
+    }
+}

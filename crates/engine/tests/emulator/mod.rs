@@ -1,0 +1,86 @@
+//! The device of the CUDA tests: a GPU, or an emulated one where there is none.
+//!
+//! The emulator is a library in the place of NVIDIA's driver and one in the place of NVRTC, both
+//! written in C++ beside this file. Kernels are compiled for the host as they are, and a thread of the
+//! device is a fiber. So all that is ours is tested but its speed: what kernels compute, where they
+//! wait for each other, launches, graphs, memory. It needs a C++ compiler and x86-64 Linux.
+
+mod libraries;
+
+use engine::cuda::{self, Device};
+use libraries::build;
+use std::path::{Path, PathBuf};
+use std::sync::{LazyLock, OnceLock};
+
+/// What tests train on.
+pub enum Gpu {
+    Real(Device),
+    Emulated(Device),
+}
+
+impl Gpu {
+    /// The first GPU, or an emulated one; or word that the test is skipped.
+    pub fn open() -> Option<Self> {
+        // Once it is installed the emulated driver is what is found.
+        static REAL: LazyLock<bool> = LazyLock::new(|| cuda::count() > 0);
+        let opened = match *REAL {
+            true => Device::open(0, None).map_err(|error| error.to_string()),
+            false => install().and_then(|folder| {
+                let opened = Device::open(0, Some(folder.join("kernels")));
+                opened.map_err(|error| error.to_string())
+            }),
+        };
+        match opened {
+            Ok(device) if *REAL => Some(Self::Real(device)),
+            Ok(device) => {
+                println!("emulated: there is no GPU");
+                Some(Self::Emulated(device))
+            }
+            Err(reason) => {
+                println!("skipped: no GPU can be used, nor an emulated one: {reason}");
+                None
+            }
+        }
+    }
+
+    #[allow(dead_code, reason = "some tests need it for good")]
+    pub fn into_device(self) -> Device {
+        match self {
+            Self::Real(device) | Self::Emulated(device) => device,
+        }
+    }
+
+    #[allow(dead_code, reason = "other tests need it for good")]
+    pub fn device(&self) -> &Device {
+        match self {
+            Self::Real(device) | Self::Emulated(device) => device,
+        }
+    }
+
+    #[allow(dead_code, reason = "some tests do the same on both")]
+    pub fn is_emulated(&self) -> bool {
+        matches!(self, Self::Emulated(_))
+    }
+}
+
+/// Makes the libraries and loads them for good; the folder that they are in.
+fn install() -> Result<PathBuf, String> {
+    static DONE: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    let install = || {
+        let folder = build()?;
+        for library in ["libcuda.so", "libnvrtc.so"] {
+            load(&folder.join(library))?;
+        }
+        Ok(folder)
+    };
+    DONE.get_or_init(install).clone()
+}
+
+/// Kernels, which are loaded later, find what they need in it.
+fn load(file: &Path) -> Result<(), String> {
+    use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
+    // SAFETY: the library is ours and does nothing when it is loaded.
+    let library = unsafe { Library::open(Some(file), RTLD_NOW | RTLD_GLOBAL) };
+    std::mem::forget(library.map_err(|error| error.to_string())?);
+    Ok(())
+}
