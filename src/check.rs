@@ -3,7 +3,7 @@
 use crate::cli::{CheckArgs, ListArgs};
 use crate::output::say;
 use crate::runner::{Machine, human_duration, middle_runs};
-use crate::{command, studies, train};
+use crate::{command, device, studies, train};
 use anyhow::Result;
 use engine::train::Compiled;
 use indicatif::HumanCount;
@@ -71,16 +71,24 @@ pub fn run(args: &CheckArgs) -> Result<()> {
     );
     if let (Some(seconds), Some(bytes)) = (found.seconds, found.bytes) {
         say!(
-            "About {} on this machine with {} runs at once, {} MB of memory besides the data",
+            "About {} on this machine's processor with {} runs at once, {} MB of memory besides the data",
             human_duration(seconds),
             train::cores(),
             bytes.div_ceil(1 << 20)
         );
+        say_gpus_apart();
     }
     if let (Some(words), Some(rules)) = (&found.command, &study.command_rules) {
         print_command(words, rules);
     }
     Ok(())
+}
+
+/// Times are those of the processor; where there is a GPU they are not what `run` takes.
+fn say_gpus_apart() {
+    if device::any_gpu() {
+        say!("The driver shows a GPU, which `run` trains on if it can: times above leave it out.");
+    }
 }
 
 /// How a study's own command is called, and within which limits.
@@ -136,7 +144,7 @@ pub fn list(args: &ListArgs) -> Result<()> {
         "figures",
         "runs",
         "steps",
-        "time here"
+        "time (CPU)"
     );
     for found in &plans {
         say!(
@@ -150,6 +158,7 @@ pub fn list(args: &ListArgs) -> Result<()> {
             found.title
         );
     }
+    say_gpus_apart();
     Ok(())
 }
 

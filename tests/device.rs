@@ -192,4 +192,50 @@ mod emulated {
         assert_eq!(all, "GPU 0 GPU 1");
         assert_eq!(used("cuda:1").unwrap(), "GPU 1");
     }
+
+    #[test]
+    fn bench_times_steps_and_kernels_of_a_gpu() {
+        let args = [
+            "bench",
+            "--device",
+            "cuda",
+            "--only",
+            "1LP_128 B8",
+            "--seconds",
+            "0.1",
+        ];
+        let Some(output) = call(&[&args[..], &["--replicas", "2", "--json"]].concat(), &[]) else {
+            return;
+        };
+        assert!(output.status.success(), "{}", complaint(&output));
+        let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(found["device"], "emulator");
+        let case = &found["cases"][0];
+        assert_eq!(
+            (&case["name"], &case["replicas"]),
+            (&"1LP_128 B8".into(), &2.into())
+        );
+        assert!(
+            case["microseconds_per_step"].as_f64().unwrap() > 0.0,
+            "{case}"
+        );
+        let output = call(
+            &[&args[..], &["--replicas", "2", "--kernels"]].concat(),
+            &[],
+        )
+        .unwrap();
+        let words = String::from_utf8(output.stdout).unwrap();
+        for kernel in ["draw_picks", "train_resident"] {
+            assert!(words.contains(kernel), "{words}");
+        }
+    }
+
+    #[test]
+    fn a_plan_says_that_its_times_leave_gpus_out() {
+        let Some(output) = call(&["check", "quickstart"], &[]) else {
+            return;
+        };
+        let words = String::from_utf8(output.stdout).unwrap();
+        assert!(words.contains("times above leave it out"), "{words}");
+    }
 }
