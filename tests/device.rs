@@ -67,13 +67,7 @@ mod emulated {
 
     /// The program called with these GPUs; none where they cannot be emulated.
     fn call(args: &[&str], gpus: &[(&str, &str)]) -> Option<Output> {
-        let folder = match libraries::build() {
-            Ok(folder) => folder,
-            Err(reason) => {
-                println!("skipped: no emulated GPU: {reason}");
-                return None;
-            }
-        };
+        let folder = libraries::find()?;
         let mut command = Command::new(env!("CARGO_BIN_EXE_noisescale"));
         command.args(args).envs(gpus.iter().copied());
         // Before all others, so it is found although a real one may be there.

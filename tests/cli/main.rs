@@ -81,12 +81,8 @@ fn info_never_fails_and_tells_program_machine_data_and_environment() {
 #[cfg(feature = "cuda")]
 #[test]
 fn info_shows_every_gpu_and_what_keeps_it_from_training() {
-    let folder = match libraries::build() {
-        Ok(folder) => folder,
-        Err(reason) => {
-            println!("skipped: no emulated GPU: {reason}");
-            return;
-        }
+    let Some(folder) = libraries::find() else {
+        return;
     };
     let dir = tempfile::tempdir().unwrap();
     let ask = |flags: &[&str]| {

@@ -74,11 +74,10 @@ impl Compiler {
             match result::compile_program(program, &options) {
                 Ok(()) => machine_code(program).map_err(|e| failed(format!("{e:?}"))),
                 Err(error) => Err(failed(match result::get_program_log(program) {
-                    Ok(log) => log
-                        .iter()
-                        .map(|c| *c as u8 as char)
-                        .collect::<String>()
-                        .replace('\0', ""),
+                    Ok(log) => {
+                        let bytes: Vec<u8> = log.iter().map(|c| *c as u8).collect();
+                        String::from_utf8_lossy(&bytes).replace('\0', "")
+                    }
                     Err(_) => format!("{error:?}"),
                 })),
             }

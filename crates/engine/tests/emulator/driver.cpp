@@ -33,9 +33,9 @@ enum Result {
 
 struct Gpu {
     int major, minor;
-    size_t memory;                         // bytes
-    std::map<void*, size_t> taken;         // by address
-    size_t used = 0;                       // bytes
+    size_t memory;                  // bytes
+    std::map<void*, size_t> taken;  // bytes by address
+    size_t used = 0;                // bytes
     bool launched = false;
     std::mutex lock;
 
@@ -84,7 +84,7 @@ std::deque<Gpu>& gpus() {
 thread_local Gpu* current;
 
 void note_launch() {
-    std::string log = variable("EMULATED_LOG", "");
+    static const std::string log = variable("EMULATED_LOG", "");
     std::lock_guard<std::mutex> own(current->lock);
     if (log.empty() || current->launched) return;
     current->launched = true;
@@ -92,10 +92,6 @@ void note_launch() {
     while (&gpus()[number] != current) ++number;
     std::ofstream(log, std::ios::app) << "GPU " + std::to_string(number) + "\n";
 }
-
-struct Module {
-    void* library;
-};
 
 struct Function {
     std::string name;
@@ -355,7 +351,7 @@ int cuGraphExecDestroy(Graph* graph) {
 }
 
 // The image is a library, whose size its headers do not tell: the compiler puts it before it.
-int cuModuleLoadData(Module** module, const void* image) {
+int cuModuleLoadData(void** module, const void* image) {
     size_t size;
     memcpy(&size, image, sizeof size);
     char path[] = "/tmp/emulated-XXXXXX";
@@ -369,18 +365,17 @@ int cuModuleLoadData(Module** module, const void* image) {
         fprintf(stderr, "%s\n", dlerror());
         return INVALID_IMAGE;
     }
-    *module = new Module{library};
+    *module = library;
     return SUCCESS;
 }
 
-int cuModuleUnload(Module* module) {
-    dlclose(module->library);
-    delete module;
+int cuModuleUnload(void* module) {
+    dlclose(module);
     return SUCCESS;
 }
 
-int cuModuleGetFunction(Function** function, Module* module, const char* name) {
-    auto symbol = [&](const std::string& of) { return dlsym(module->library, of.c_str()); };
+int cuModuleGetFunction(Function** function, void* module, const char* name) {
+    auto symbol = [&](const std::string& of) { return dlsym(module, of.c_str()); };
     auto entry = (emulated::Entry)symbol(std::string("emulated_") + name);
     auto size = (const unsigned*)symbol(std::string("emulated_size_") + name);
     auto cluster = (const unsigned*)symbol("emulated_cluster");

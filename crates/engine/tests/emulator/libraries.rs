@@ -3,6 +3,7 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::LazyLock;
 
 /// All that the libraries are made of, and kernels with them.
 const SOURCES: [(&str, &str); 5] = [
@@ -19,8 +20,20 @@ const LIBRARIES: [(&str, &[&str]); 2] = [
     ("libnvrtc.so", &["compiler.cpp"]),
 ];
 
-/// Builds the libraries, if not done before; the folder that they are in.
-pub fn build() -> Result<PathBuf, String> {
+/// The folder of the libraries, built if not done before; or word that the test is skipped.
+pub fn find() -> Option<PathBuf> {
+    // Tests of one program ask at once.
+    static FOUND: LazyLock<Result<PathBuf, String>> = LazyLock::new(build);
+    match &*FOUND {
+        Ok(folder) => Some(folder.clone()),
+        Err(reason) => {
+            println!("skipped: no GPU can be emulated: {reason}");
+            None
+        }
+    }
+}
+
+fn build() -> Result<PathBuf, String> {
     if !cfg!(all(target_os = "linux", target_arch = "x86_64")) {
         return Err("it needs Linux on x86-64".into());
     }
@@ -36,9 +49,13 @@ pub fn build() -> Result<PathBuf, String> {
     for (library, files) in LIBRARIES {
         compile(&own, &folder, library, files)?;
     }
-    // Another test may have been faster.
-    let _ = std::fs::rename(&own, &folder);
-    Ok(folder)
+    match std::fs::rename(&own, &folder) {
+        Ok(()) => Ok(folder),
+        // Another test program was faster.
+        Err(_) if folder.is_dir() => std::fs::remove_dir_all(&own).map(|()| folder),
+        Err(error) => Err(error),
+    }
+    .map_err(|error| format!("{}: {error}", own.display()))
 }
 
 fn write_sources(folder: &Path) -> std::io::Result<()> {

@@ -8,9 +8,8 @@
 mod libraries;
 
 use engine::cuda::{self, Device};
-use libraries::build;
-use std::path::{Path, PathBuf};
-use std::sync::{LazyLock, OnceLock};
+use std::path::PathBuf;
+use std::sync::LazyLock;
 
 /// What tests train on.
 pub enum Gpu {
@@ -23,21 +22,18 @@ impl Gpu {
     pub fn open() -> Option<Self> {
         // Once it is installed the emulated driver is what is found.
         static REAL: LazyLock<bool> = LazyLock::new(|| cuda::count() > 0);
-        let opened = match *REAL {
-            true => Device::open(0, None).map_err(|error| error.to_string()),
-            false => install().and_then(|folder| {
-                let opened = Device::open(0, Some(folder.join("kernels")));
-                opened.map_err(|error| error.to_string())
-            }),
+        let kernels = match *REAL {
+            true => None,
+            false => Some(install()?.join("kernels")),
         };
-        match opened {
+        match Device::open(0, kernels) {
             Ok(device) if *REAL => Some(Self::Real(device)),
             Ok(device) => {
                 println!("emulated: there is no GPU");
                 Some(Self::Emulated(device))
             }
             Err(reason) => {
-                println!("skipped: no GPU can be used, nor an emulated one: {reason}");
+                println!("skipped: {reason}");
                 None
             }
         }
@@ -63,24 +59,15 @@ impl Gpu {
     }
 }
 
-/// Makes the libraries and loads them for good; the folder that they are in.
-fn install() -> Result<PathBuf, String> {
-    static DONE: OnceLock<Result<PathBuf, String>> = OnceLock::new();
-    let install = || {
-        let folder = build()?;
-        for library in ["libcuda.so", "libnvrtc.so"] {
-            load(&folder.join(library))?;
-        }
-        Ok(folder)
-    };
-    DONE.get_or_init(install).clone()
-}
-
-/// Kernels, which are loaded later, find what they need in it.
-fn load(file: &Path) -> Result<(), String> {
+/// Loads the libraries for good; the folder that they are in. Kernels, which are loaded later, find
+/// there what they need.
+fn install() -> Option<PathBuf> {
     use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
-    // SAFETY: the library is ours and does nothing when it is loaded.
-    let library = unsafe { Library::open(Some(file), RTLD_NOW | RTLD_GLOBAL) };
-    std::mem::forget(library.map_err(|error| error.to_string())?);
-    Ok(())
+    let folder = libraries::find()?;
+    for name in ["libcuda.so", "libnvrtc.so"] {
+        // SAFETY: the library is ours and does nothing when it is loaded.
+        let library = unsafe { Library::open(Some(folder.join(name)), RTLD_NOW | RTLD_GLOBAL) };
+        std::mem::forget(library.expect("what was just built can be loaded"));
+    }
+    Some(folder)
 }

@@ -65,7 +65,7 @@ enum class Ask { NOTHING, VALUES, PRODUCT };
 struct Fiber : Place {
     void* stack = nullptr;  // while it waits
     bool ready = false, done = false;
-    unsigned in_cluster = 0, lane = 0;  // which block of the cluster, lane of the warp
+    unsigned in_cluster = 0;  // which of its blocks
     struct Warp* warp = nullptr;
     unsigned arrived_at = 0;  // which meeting of the cluster
     // What it asks of its warp.
@@ -259,13 +259,12 @@ void Machine::begin(const Grid& grid, unsigned first_block) {
         f.Place::blocks = grid.blocks;
         f.Place::shared = shared[block];
         f.in_cluster = block;
-        f.lane = thread % LANES;
         f.warp = &warps[block * warps_per_block + thread / LANES];
-        f.warp->lanes[f.lane] = &f;
+        f.warp->lanes[thread % LANES] = &f;
         f.stack = fresh_stack(stacks + i * STACK);
         f.ready = true;
     }
-    for (unsigned block = 0; block < grid.cluster; ++block) memset(shared[block], 0xff, shared_bytes);
+    for (unsigned block = 0; block < grid.cluster; ++block) memset(shared[block], 0xff, grid.shared);
 }
 
 // Lets the lanes of a warp run until each of them waits; whether any did.
