@@ -76,8 +76,6 @@ pub struct ProductArgs {
     pub part: i64,
     pub halo_end: i32,
     pub halo_first: i32,
-    pub pixel: i32,
-    pub taps: i32,
     pub m: i32,
     pub n: i32,
     pub k: i32,

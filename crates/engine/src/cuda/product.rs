@@ -256,7 +256,17 @@ impl Product {
             _ => self.args.k_per_part as usize,
         };
         let halo = self.halo(tile);
-        let defines: Vec<Define> = vec![
+        let threads = 32 * tile.warps.0 * tile.warps.1 * tile.warps.2;
+        let a_rows = match halo {
+            0 => self.a.spacing(tile.m, tile.k, threads),
+            _ => None,
+        };
+        let b_rows = self.b.spacing(tile.n, tile.k, threads);
+        let (pixel, taps) = match (halo, &self.filter) {
+            (1.., Some(filter)) => (filter.pixel, filter.taps.len()),
+            _ => (0, 0),
+        };
+        let mut defines: Vec<Define> = vec![
             ("TILE_M", tile.m as u32),
             ("TILE_N", tile.n as u32),
             ("TILE_K", tile.k as u32),
@@ -269,6 +279,8 @@ impl Product {
             ("A_VECTOR", self.a.vector()),
             ("B_VECTOR", self.b.vector()),
             ("HALO", halo as u32),
+            ("PIXEL", pixel as u32),
+            ("TAPS", taps as u32),
             ("EPILOGUE", self.epilogue as u32),
             ("C_INNER", u32::from(by_rows)),
             (
@@ -280,6 +292,14 @@ impl Product {
                 },
             ),
         ];
+        defines.extend(Spacing::defines(
+            a_rows,
+            ["A_SEGMENT", "A_STEP", "A_JUMP"],
+        ));
+        defines.extend(Spacing::defines(
+            b_rows,
+            ["B_SEGMENT", "B_STEP", "B_JUMP"],
+        ));
         let a_floats = match halo {
             0 => tile.stages * self.a.tile_floats(tile.m, tile.k),
             pixels => 2 * pixels * (tile.k + 4),
@@ -305,7 +325,6 @@ impl Product {
             function: "product",
             defines,
         };
-        let threads = 32 * tile.warps.0 * tile.warps.1 * tile.warps.2;
         let mut launch = Launch::new(
             kernel,
             [rows, columns * parts, self.replicas],
@@ -348,6 +367,50 @@ impl Product {
     }
 }
 
+/// Where a thread finds the rows of a tile that it copies, if that is alike for all threads and
+/// tiles: each `step` floats on from the one before, and every `segment`-th `jump` floats from
+/// the last such.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Spacing {
+    segment: usize,
+    step: i32,
+    jump: i32,
+}
+
+impl Spacing {
+    /// Of a table cut into tiles of `outer` entries, of which a thread has every `rows`-th.
+    fn of(table: &[i32], outer: usize, rows: usize) -> Option<Self> {
+        let passes = outer / rows;
+        let place = |pass: usize| table[pass * rows] - table[0];
+        let step = if passes > 1 { place(1) } else { 0 };
+        let segment = (2..passes)
+            .find(|pass| place(*pass) != *pass as i32 * step)
+            .unwrap_or(passes);
+        let jump = if segment < passes { place(segment) } else { 0 };
+        let spacing = Self {
+            segment,
+            step,
+            jump,
+        };
+        let alike = |tile: &[i32]| {
+            (0..outer).all(|row| tile[row] - tile[row % rows] == spacing.place(row / rows))
+        };
+        (step >= 0 && jump >= 0 && table.chunks(outer).all(alike)).then_some(spacing)
+    }
+
+    fn place(&self, pass: usize) -> i32 {
+        (pass % self.segment) as i32 * self.step + (pass / self.segment) as i32 * self.jump
+    }
+
+    /// As macros of the kernel.
+    fn defines(spacing: Option<Self>, names: [&'static str; 3]) -> [Define; 3] {
+        let (segment, step, jump) =
+            spacing.map_or((0, 0, 0), |s| (s.segment as u32, s.step, s.jump));
+        let [a, b, c] = names;
+        [(a, segment), (b, step as u32), (c, jump as u32)]
+    }
+}
+
 impl Filter {
     /// The least and the greatest offset.
     fn reach(&self) -> (i32, i32) {
@@ -362,8 +425,6 @@ impl Filter {
         args.a.k = tables.put(&taps);
         args.halo_first = first;
         args.halo_end = self.end as i32;
-        args.pixel = pixel;
-        args.taps = taps.len() as i32;
     }
 }
 
@@ -380,6 +441,20 @@ impl Operand {
         let aligned = self.array.replica % 4 == 0 && self.array.values.is_multiple_of(16);
         let fours = inner.chunks(4).all(whole) && outer.iter().all(|at| at % 4 == 0);
         if aligned && fours { 4 } else { 1 }
+    }
+
+    /// How the rows lie that a thread copies of a tile of x × k.
+    fn spacing(&self, x: usize, k: usize, threads: usize) -> Option<Spacing> {
+        let (table, outer, inner) = match self.inner {
+            Inner::K => (&self.x, x, k),
+            Inner::X => (&self.k, k, x),
+        };
+        let whole = self.x.len().is_multiple_of(x) && self.k.len().is_multiple_of(k);
+        let rows = 4 * threads / inner;
+        if !whole || rows == 0 || !outer.is_multiple_of(rows) || self.vector() != 4 {
+            return None;
+        }
+        Spacing::of(table, outer, rows)
     }
 
     /// Floats of a tile in shared memory, as `Mover` of `product.cu` strides it.
@@ -410,5 +485,46 @@ pub fn array(values: Address, replica: usize) -> Array {
     Array {
         values,
         replica: replica as i64,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Places of pixels in images of rows of `width` with a border of one.
+    fn pixels(images: usize, height: usize, width: usize, channels: usize) -> Vec<i32> {
+        let row = width + 2;
+        let place = |image, y, x| (image * (height + 2) + y) * row + x;
+        let mut places = Vec::new();
+        for image in 0..images {
+            for y in 0..height {
+                places.extend((0..width).map(|x| (place(image, y, x) * channels) as i32));
+            }
+        }
+        places
+    }
+
+    #[test]
+    fn rows_that_lie_alike_are_found() {
+        let spacing = |segment, step, jump| Spacing {
+            segment,
+            step,
+            jump,
+        };
+        // Evenly, as those of a matrix.
+        let even = even(96, 5);
+        assert_eq!(Spacing::of(&even, 32, 4), Some(spacing(8, 20, 0)));
+        assert_eq!(Spacing::of(&even, 32, 32), Some(spacing(1, 0, 0)));
+        // Image rows of 8 pixels and their border, four by four.
+        let narrow = pixels(3, 8, 8, 64);
+        assert_eq!(Spacing::of(&narrow, 32, 4), Some(spacing(2, 256, 640)));
+        // A tile that is half an image row.
+        let wide = pixels(3, 2, 64, 4);
+        assert_eq!(Spacing::of(&wide, 32, 4), Some(spacing(8, 16, 0)));
+        // Rows of 10 pixels end in the middle of a thread's four.
+        assert_eq!(Spacing::of(&pixels(4, 8, 10, 4), 32, 4), None);
+        // Not the same in the second tile.
+        assert_eq!(Spacing::of(&[0, 1, 2, 3, 4, 6, 8, 10], 4, 1), None);
     }
 }

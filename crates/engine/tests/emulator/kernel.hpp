@@ -98,7 +98,12 @@ inline uint32_t __ballot_sync(uint32_t mask, bool own) {
 inline bool __any_sync(uint32_t mask, bool own) { return __ballot_sync(mask, own) != 0; }
 
 // What `machine.cuh` has.
-inline void copy_16(void* to, const void* from) { emulated::copy(to, from, 16, 16); }
+inline int opaque(int x) { return x; }
+
+template <bool CACHED>
+inline void copy_16(void* to, const void* from) {
+    emulated::copy(to, from, 16, 16);
+}
 template <bool CACHED>
 inline void copy_16(void* to, const void* from, int bytes) {
     emulated::copy(to, from, bytes, 16);

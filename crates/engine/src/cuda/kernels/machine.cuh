@@ -8,12 +8,26 @@ __device__ __forceinline__ u32 shared_address(const void* at) {
     return (u32)__cvta_generic_to_shared(at);
 }
 
-__device__ __forceinline__ void copy_16(void* to, const void* from) {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(to)), "l"(from));
+// The same number, about which the compiler knows nothing: it would otherwise take sums of it and
+// constants apart instead of leaving the constants to the instructions that read memory.
+__device__ __forceinline__ int opaque(int x) {
+    asm("" : "+r"(x));
+    return x;
 }
 
-// Copies as many of the 16 bytes, or 4, and zeros for the rest. CACHED: worth a place in the first
-// cache, since neighbours read the same.
+// CACHED: worth a place in the first cache, since neighbours read the same.
+template <bool CACHED>
+__device__ __forceinline__ void copy_16(void* to, const void* from) {
+    if (CACHED) {
+        asm volatile("cp.async.ca.shared.global [%0], [%1], 16;" ::"r"(shared_address(to)),
+                     "l"(from));
+    } else {
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(to)),
+                     "l"(from));
+    }
+}
+
+// Copies as many of the 16 bytes, or 4, and zeros for the rest; of 0 bytes the address may be any.
 template <bool CACHED>
 __device__ __forceinline__ void copy_16(void* to, const void* from, int bytes) {
     if (CACHED) {

@@ -2,7 +2,12 @@
 
 // Moves tiles of one operand into shared memory. Strides are such that the fragments of a warp
 // fall into different banks.
-template <int X, int INNER, int VECTOR>
+//
+// A thread copies every ROWS-th row of a tile. In general a table says where each lies. Where tiles
+// are whole and rows lie alike in all of them (SEGMENT > 0), the table is asked for the thread's first
+// only: the next is STEP floats on, and every SEGMENT-th JUMP floats. These are constants of the copy
+// instructions, and nothing else is computed for each.
+template <int X, int INNER, int VECTOR, int SEGMENT, int STEP, int JUMP>
 struct Mover {
     static constexpr int STRIDE = INNER == K_INNER ? TILE_K + 4 : (X == 8 ? 8 : X + 8);
     static constexpr int FLOATS = INNER == K_INNER ? X * STRIDE : TILE_K * STRIDE;
@@ -10,20 +15,24 @@ struct Mover {
     static constexpr int OUTER = INNER == K_INNER ? X : TILE_K;
     static constexpr int ROWS = THREADS / CHUNKS > 0 ? THREADS / CHUNKS : 1;
     static constexpr int PASSES = (OUTER + ROWS - 1) / ROWS;
+    static constexpr bool ALIKE = SEGMENT > 0;
     static_assert(THREADS % CHUNKS == 0, "a thread keeps its place along the inner direction");
+    static_assert(!ALIKE || (VECTOR == 4 && PASSES * ROWS == OUTER), "rows alike are whole");
 
     const float* values;
     const int* k_table;
     int inner, outer;
-    int x[INNER == K_INNER ? PASSES : 1];  // negative: outside
-    int k[INNER == K_INNER ? 1 : PASSES];  // of the tile that is copied next
+    int x[INNER == K_INNER && !ALIKE ? PASSES : 1];  // negative: outside
+    int k[INNER == K_INNER || ALIKE ? 1 : PASSES];   // of the tile that is copied next
 
     __device__ __forceinline__ void start(const Operand& from, int replica, int first, int count) {
         values = from.values + replica * from.replica;
         k_table = from.k;
         inner = threadIdx.x % CHUNKS * VECTOR;
         outer = threadIdx.x / CHUNKS;
-        if (INNER == K_INNER) {
+        if (ALIKE) {
+            x[0] = __ldg(from.x + first + (INNER == K_INNER ? outer : inner));
+        } else if (INNER == K_INNER) {
 #pragma unroll
             for (int pass = 0; pass < PASSES; ++pass) {
                 int at = first + outer + pass * ROWS;
@@ -36,7 +45,9 @@ struct Mover {
 
     // Looks up the terms from `first` on, well before they are needed.
     __device__ __forceinline__ void look(int first, int end) {
-        if (INNER == K_INNER) {
+        if (ALIKE) {
+            if (first < end) k[0] = __ldg(k_table + first + (INNER == K_INNER ? inner : outer));
+        } else if (INNER == K_INNER) {
             if (first + inner < end) k[0] = __ldg(k_table + first + inner);
         } else {
 #pragma unroll
@@ -49,7 +60,16 @@ struct Mover {
 
     // Copies what lies in [first, end) of k; what lies outside becomes 0.
     __device__ __forceinline__ void issue(float* tile, int first, int end) const {
-        if (INNER == K_INNER) {
+        if (ALIKE) {
+            constexpr int segment = ALIKE ? SEGMENT : 1;
+            const float* from = values + (x[0] + k[0]);
+            float* to = tile + outer * STRIDE + inner;
+#pragma unroll
+            for (int pass = 0; pass < PASSES; ++pass) {
+                copy_16<CACHED>(to + pass * ROWS * STRIDE,
+                                from + (pass % segment * STEP + pass / segment * JUMP));
+            }
+        } else if (INNER == K_INNER) {
             bool inside = first + inner < end;
 #pragma unroll
             for (int pass = 0; pass < PASSES; ++pass) {
@@ -72,46 +92,54 @@ struct Mover {
         }
     }
 
+    // Neighbouring taps read the same pixels.
+    static constexpr bool CACHED = INNER == K_INNER;
+
     __device__ __forceinline__ static void copy(float* to, const float* from, bool valid) {
         int bytes = valid ? 4 * VECTOR : 0;
         if (VECTOR == 4) {
-            // Neighbouring taps read the same pixels.
-            copy_16<INNER == K_INNER>(to, from, bytes);
+            copy_16<CACHED>(to, from, bytes);
         } else {
             copy_4(to, from, bytes);
         }
     }
 
-    __device__ __forceinline__ static float read(const float* tile, int at, int k) {
-        return INNER == K_INNER ? tile[at * STRIDE + k] : tile[k * STRIDE + at];
+    __device__ __forceinline__ static constexpr int place(int at, int k) {
+        return INNER == K_INNER ? at * STRIDE + k : k * STRIDE + at;
     }
 };
 
-typedef Mover<TILE_N, B_INNER, B_VECTOR> MoverB;
+// Where the fragments of a thread begin in a tile, if those of its warp do at `first` and term `k`.
+template <class M>
+__device__ __forceinline__ int first_fragment(int first, int k) {
+    return opaque(M::place(first + threadIdx.x % 32 / 4, k + threadIdx.x % 4));
+}
+
+// B tile by tile of the sum.
+struct MoverB : Mover<TILE_N, B_INNER, B_VECTOR, B_SEGMENT, B_STEP, B_JUMP> {
+    int own;  // where the thread's fragments begin
+
+    __device__ __forceinline__ void start(const Product& p, int replica, int first_n, int warp_n,
+                                          int warp_k) {
+        Mover::start(p.b, replica, first_n, p.n);
+        own = first_fragment<Mover>(warp_n, 8 * warp_k);
+    }
+};
 
 #if HALO == 0
-// A tile by tile of the sum.
-struct MoverA : Mover<TILE_M, A_INNER, A_VECTOR> {
+// So is A.
+struct MoverA : Mover<TILE_M, A_INNER, A_VECTOR, A_SEGMENT, A_STEP, A_JUMP> {
     static constexpr int BUFFERS = STAGES;
-    int row;  // of the thread's first fragment
+    int own;
 
-    __device__ __forceinline__ void start(const Product& p, int replica, int first_m, int warp_m) {
+    __device__ __forceinline__ void start(const Product& p, int replica, int first_m, int warp_m,
+                                          int warp_k) {
         Mover::start(p.a, replica, first_m, p.m);
-        row = warp_m + threadIdx.x % 32 / 4;
-    }
-
-    __device__ __forceinline__ void issue_tile(float* tiles, int tile, int first, int end) {
-        issue(tiles + tile % STAGES * FLOATS, first, end);
-        look(first + TILE_K, end);
-    }
-
-    // Makes ready for the reads of a tile.
-    __device__ __forceinline__ const float* tile(const float* tiles, int tile) {
-        return tiles + tile % STAGES * FLOATS;
+        own = first_fragment<Mover>(warp_m, 8 * warp_k);
     }
 
     __device__ __forceinline__ float at(const float* tile, int i, int half, int k) const {
-        return read(tile, row + 16 * i + 8 * half, k);
+        return tile[own + place(16 * i + 8 * half, k)];
     }
 };
 #else
@@ -122,52 +150,62 @@ struct MoverA {
     static constexpr int STRIDE = TILE_K + 4;
     static constexpr int FLOATS = HALO * STRIDE;
     static constexpr int BUFFERS = 2;
-    const float* values;
+    // A thread copies four channels of every PLACES-th pixel.
+    static constexpr int CHUNKS = TILE_K / 4;
+    static constexpr int PLACES = THREADS / CHUNKS;
+    static constexpr int PASSES = (HALO + PLACES - 1) / PLACES;
+    const float* values;  // from the thread's first on
     const int* tap_table;
-    int end, pixel, taps, tap;
+    int left;             // floats from there to the end
+    int tap, here, next;     // the tile's tap, and where it and the next one read
     int row[M_FRAGMENTS][2];  // where the thread's fragments begin
 
-    __device__ __forceinline__ void start(const Product& p, int replica, int first_m, int warp_m) {
+    __device__ __forceinline__ void start(const Product& p, int replica, int first_m, int warp_m,
+                                          int) {
         const int first = __ldg(p.a.x + first_m) + p.halo_first;
-        values = p.a.values + replica * p.a.replica + first;
-        end = p.halo_end - first;
-        pixel = p.pixel;
-        taps = p.taps;
+        const int own = first + threadIdx.x / CHUNKS * PIXEL + threadIdx.x % CHUNKS * 4;
+        values = p.a.values + replica * p.a.replica + own;
+        left = p.halo_end - own;
         tap_table = p.a.k;
+        tap = 0;
+        here = __ldg(tap_table) * STRIDE;
+        next = __ldg(tap_table + 1) * STRIDE;
 #pragma unroll
         for (int i = 0; i < M_FRAGMENTS; ++i) {
 #pragma unroll
             for (int half = 0; half < 2; ++half) {
                 int m = first_m + warp_m + threadIdx.x % 32 / 4 + 16 * i + 8 * half;
                 int x = m < p.m ? __ldg(p.a.x + m) - __ldg(p.a.x + first_m) : 0;
-                row[i][half] = x / pixel * STRIDE;
+                row[i][half] = x / PIXEL * STRIDE + threadIdx.x % 4;
             }
         }
     }
 
-    __device__ __forceinline__ void copy_channels(float* tiles, int group) const {
-        float* to = tiles + group % BUFFERS * FLOATS;
-        for (int at = threadIdx.x; at < HALO * (TILE_K / 4); at += THREADS) {
-            int place = at / (TILE_K / 4), channel = at % (TILE_K / 4) * 4;
-            int from = place * pixel + group * TILE_K + channel;
-            bool valid = from < end;
-            Mover<TILE_M, K_INNER, 4>::copy(to + place * STRIDE + channel,
-                                            valid ? values + from : values, valid);
+    // The next 32 channels that have not been copied.
+    __device__ __forceinline__ void copy_channels(float* buffer) {
+        const int place = threadIdx.x / CHUNKS;
+        float* to = buffer + place * STRIDE + threadIdx.x % CHUNKS * 4;
+#pragma unroll
+        for (int pass = 0; pass < PASSES; ++pass) {
+            if (PASSES * PLACES == HALO || place + pass * PLACES < HALO) {
+                constexpr int step = PLACES * PIXEL;
+                copy_16<true>(to + pass * PLACES * STRIDE, values + pass * step,
+                              pass * step < left ? 16 : 0);
+            }
         }
+        values += TILE_K;
+        left -= TILE_K;
     }
 
-    // The first channels come with the first tile, others as soon as their buffer is free.
-    __device__ __forceinline__ void issue_tile(float* tiles, int tile, int, int) {
-        if (tile == 0) copy_channels(tiles, 0);
-    }
-
-    __device__ __forceinline__ const float* tile(const float* tiles, int tile) {
-        tap = __ldg(tap_table + tile % taps) * STRIDE;
-        return tiles + tile / taps % BUFFERS * FLOATS;
+    // To the tap of the next tile; the one after that is looked up.
+    __device__ __forceinline__ void pass_on() {
+        tap = tap + 1 == TAPS ? 0 : tap + 1;
+        here = next;
+        next = __ldg(tap_table + (tap + 1 == TAPS ? 0 : tap + 1)) * STRIDE;
     }
 
     __device__ __forceinline__ float at(const float* tile, int i, int half, int k) const {
-        return tile[row[i][half] + tap + k];
+        return tile[row[i][half] + here + k];
     }
 };
 #endif

@@ -22,6 +22,14 @@ __device__ __forceinline__ void add_warps(float (&c)[M_FRAGMENTS][N_FRAGMENTS][4
 }
 #endif
 
+#if HALO > 0
+__device__ __forceinline__ void swap(float*& one, float*& other) {
+    float* kept = one;
+    one = other;
+    other = kept;
+}
+#endif
+
 // Blocks of a multiprocessor that registers should allow: the step of weights waits for memory, the
 // more of it the better.
 #define FEWEST_BLOCKS (EPILOGUE == DESCEND ? 4 : 1)
@@ -43,23 +51,29 @@ product(const __grid_constant__ Product p) {
     MoverB b;
     const int warp = threadIdx.x / 32 / WARPS_K, warp_k = threadIdx.x / 32 % WARPS_K;
     const int warp_m = warp / WARPS_N * WARP_M, warp_n = warp % WARPS_N * WARP_N;
-    a.start(p, replica, first_m, warp_m);
-    b.start(p.b, replica, first_n, p.n);
+    a.start(p, replica, first_m, warp_m, warp_k);
+    b.start(p, replica, first_n, warp_n, warp_k);
 #if HALO == 0
     a.look(first_k, end_k);
 #endif
     b.look(first_k, end_k);
-    auto issue = [&](int tile) {
+#if HALO > 0
+    a.copy_channels(tiles_a);
+#endif
+    auto issue = [&](int tile, int slot) {
         if (tile < tiles) {
-            int slot = tile % STAGES, k = first_k + tile * TILE_K;
-            a.issue_tile(tiles_a, tile, k, end_k);
+            int k = first_k + tile * TILE_K;
+#if HALO == 0
+            a.issue(tiles_a + slot * MoverA::FLOATS, k, end_k);
+            a.look(k + TILE_K, end_k);
+#endif
             b.issue(tiles_b + slot * MoverB::FLOATS, k, end_k);
             b.look(k + TILE_K, end_k);
         }
         end_copies();
     };
 #pragma unroll
-    for (int tile = 0; tile < STAGES - 1; ++tile) issue(tile);
+    for (int tile = 0; tile < STAGES - 1; ++tile) issue(tile, tile);
 
     const int group = threadIdx.x % 32 / 4, lane = threadIdx.x % 4;
     float* out = p.c + replica * p.c_replica + (EPILOGUE == PARTIAL ? part * p.part : 0);
@@ -72,21 +86,32 @@ product(const __grid_constant__ Product p) {
     const bool sums_bias =
         (EPILOGUE == DESCEND || EPILOGUE == PARTIAL) && p.bias_row >= 0 && blockIdx.x == 0;
     float bias_sum = 0.f;
+    int slot = 0, free = STAGES - 1;
+#if HALO > 0
+    float *tile_a = tiles_a, *other_a = tiles_a + MoverA::FLOATS;
+#endif
     for (int tile = 0; tile < tiles; ++tile) {
         wait_copies<STAGES - 2>();
         __syncthreads();
 #if HALO > 0
         // All warps are through with the channels before these.
-        if (tile % a.taps == 0 && tile + a.taps < tiles) a.copy_channels(tiles_a, tile / a.taps + 1);
+        if (a.tap == 0 && tile + TAPS < tiles) a.copy_channels(other_a);
+#else
+        const float* tile_a = tiles_a + slot * MoverA::FLOATS;
 #endif
-        issue(tile + STAGES - 1);
-        const float* tile_a = a.tile(tiles_a, tile);
-        const float* tile_b = tiles_b + tile % STAGES * MoverB::FLOATS;
-        multiply_tile(c, a, tile_a, tile_b, warp_n, warp_k);
+        issue(tile + STAGES - 1, free);
+        const float* tile_b = tiles_b + slot * MoverB::FLOATS;
+        multiply_tile(c, a, b, tile_a, tile_b);
         if (sums_bias && threadIdx.x < TILE_N) {
 #pragma unroll 8
-            for (int k = 0; k < TILE_K; ++k) bias_sum += MoverB::read(tile_b, threadIdx.x, k);
+            for (int k = 0; k < TILE_K; ++k) bias_sum += tile_b[MoverB::place(threadIdx.x, k)];
         }
+        free = slot;
+        slot = slot + 1 == STAGES ? 0 : slot + 1;
+#if HALO > 0
+        a.pass_on();
+        if (a.tap == 0) swap(tile_a, other_a);
+#endif
     }
 
 #if WARPS_K > 1

@@ -14,7 +14,10 @@
 //   STAGES                tiles in flight from memory
 //   A_INNER B_INNER       0: contiguous along k, 1: contiguous along m or n
 //   A_VECTOR B_VECTOR     floats per copy, 4 or 1
-//   HALO                  0, or pixels of A that a tile reads through all taps of a filter
+//   A_SEGMENT B_SEGMENT   0, or how the rows of all tiles lie alike,
+//   A_STEP B_STEP A_JUMP B_JUMP  see `Mover`
+//   HALO PIXEL TAPS       0, or pixels of A that a tile reads, each so many floats long, through so
+//                         many taps of a filter
 //   EPILOGUE              what becomes of a sum, see below
 //   C_INNER               0: C is contiguous along m, 1: along n
 //   TERMS                 1: TF32, 3: each factor as two TF32 numbers, about float32
@@ -62,7 +65,7 @@ struct Product {
     // PARTIAL: floats from one part to the next.
     i64 part;
     // HALO: floats of A before its end; a.k holds the taps, in pixels from the first.
-    int halo_end, halo_first, pixel, taps;
+    int halo_end, halo_first;
     int m, n, k;
     int parts, k_per_part;
     // DESCEND, PARTIAL: where Σ_k B[k,n] goes in C, the bias gradient; negative if nowhere.

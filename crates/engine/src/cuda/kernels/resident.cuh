@@ -152,7 +152,7 @@ struct EndsTrainer {
             for (int at = thread; at < BATCH * BLOCKS_K; at += THREADS) {
                 int row = at / BLOCKS_K, part = at % BLOCKS_K * 16;
                 const unsigned char* from = p.bytes + (i64)s.picks[step % 2][row].example * INPUTS;
-                copy_16(&s.x[step % X_BUFFERS][row][part], from + part);
+                copy_16<false>(&s.x[step % X_BUFFERS][row][part], from + part);
             }
         }
         end_copies();
