@@ -91,7 +91,7 @@ fn data(run: &Run, gpu: &Gpu) -> Dataset {
 
 /// Networks of every family with all that a study can turn on, at gentle rates: with a harsh
 /// one, a single activation that rounding flips changes everything after it.
-/// An emulated device takes a few steps only, and Wide ResNets on small images.
+/// An emulated device takes a few steps only, and Wide ResNets on small images or one at a time.
 fn cases(gpu: &Gpu) -> Vec<(&'static str, Run)> {
     let mnist = "task.dataset=\"mnist\"";
     let cifar = "task.dataset=\"cifar10\"";
@@ -201,6 +201,10 @@ fn cases(gpu: &Gpu) -> Vec<(&'static str, Run)> {
         (
             "wrn, norm, all rules",
             run(wrn, &with_rules(&[images, norm, few]), 2, 1e-4, steps),
+        ),
+        (
+            "wrn, images of 32 × 32",
+            run(wrn, &[cifar, "search.batch_sizes=[1]"], 2, 1e-2, steps),
         ),
     ]
 }

@@ -449,7 +449,9 @@ impl Operand {
             Inner::K => (&self.x, x, k),
             Inner::X => (&self.k, k, x),
         };
-        let whole = self.x.len().is_multiple_of(x) && self.k.len().is_multiple_of(k);
+        // What lies beside an operand along its inner direction does no harm: no sum of it is kept.
+        let whole = self.k.len().is_multiple_of(k)
+            && (self.inner == Inner::X || self.x.len().is_multiple_of(x));
         let rows = 4 * threads / inner;
         if !whole || rows == 0 || !outer.is_multiple_of(rows) || self.vector() != 4 {
             return None;

@@ -3,8 +3,8 @@
 // Moves tiles of one operand into shared memory. Strides are such that the fragments of a warp
 // fall into different banks.
 //
-// A thread copies every ROWS-th row of a tile. In general a table says where each lies. Where tiles
-// are whole and rows lie alike in all of them (SEGMENT > 0), the table is asked for the thread's first
+// A thread copies every ROWS-th row of a tile. In general a table says where each lies. Where no row
+// lies outside and they lie alike in all tiles (SEGMENT > 0), the table is asked for the thread's first
 // only: the next is STEP floats on, and every SEGMENT-th JUMP floats. These are constants of the copy
 // instructions, and nothing else is computed for each.
 template <int X, int INNER, int VECTOR, int SEGMENT, int STEP, int JUMP>
@@ -31,7 +31,8 @@ struct Mover {
         inner = threadIdx.x % CHUNKS * VECTOR;
         outer = threadIdx.x / CHUNKS;
         if (ALIKE) {
-            x[0] = __ldg(from.x + first + (INNER == K_INNER ? outer : inner));
+            int at = first + (INNER == K_INNER ? outer : inner);
+            x[0] = at < count ? __ldg(from.x + at) : 0;
         } else if (INNER == K_INNER) {
 #pragma unroll
             for (int pass = 0; pass < PASSES; ++pass) {
