@@ -30,11 +30,7 @@ __device__ __forceinline__ void swap(float*& one, float*& other) {
 }
 #endif
 
-// Blocks of a multiprocessor that registers should allow: the step of weights waits for memory, the
-// more of it the better.
-#define FEWEST_BLOCKS (EPILOGUE == DESCEND ? 4 : 1)
-
-extern "C" __global__ void __launch_bounds__(THREADS, FEWEST_BLOCKS)
+extern "C" __global__ void __launch_bounds__(THREADS, TOGETHER)
 product(const __grid_constant__ Product p) {
     const int replica = blockIdx.z;
     if (!p.replicas[replica].active) return;

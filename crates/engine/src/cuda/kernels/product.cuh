@@ -12,6 +12,7 @@
 //   WARPS_M WARPS_N       how its warps share the tile,
 //   WARPS_K               and the terms of its sums
 //   STAGES                tiles in flight from memory
+//   TOGETHER              blocks of a multiprocessor that registers should allow
 //   A_INNER B_INNER       0: contiguous along k, 1: contiguous along m or n
 //   A_VECTOR B_VECTOR     floats per copy, 4 or 1
 //   A_SEGMENT B_SEGMENT   0, or how the rows of all tiles lie alike,
