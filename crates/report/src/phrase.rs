@@ -2,7 +2,9 @@
 
 use crate::number::{self, Magnitude};
 use crate::words;
+use analysis::stability::LimitTrend;
 use analysis::{Confidence, Law, Measure, Optimum, SearchFindings};
+use spec::Scheme;
 
 /// A value of a measure with its interval and unit: `5.2 [4.3, 6.1] ·10³/[loss]`.
 pub fn quantity(value: f64, interval: Option<analysis::Interval<f64>>, measure: Measure) -> String {
@@ -72,6 +74,25 @@ pub fn law_numbers(law: &Law) -> String {
         parts.push(format!("{} intervals", level(confidence)));
     }
     parts.join(", ")
+}
+
+/// `ε_{half} ∝ w^q, q = 0.02 [−0.05, 0.10], 5 widths; 0 is expected in the NTK scheme`.
+pub fn limit_trend(trend: &LimitTrend, scheme: Scheme) -> String {
+    let expected = match scheme {
+        Scheme::Ntk => "0 is expected in the NTK scheme",
+        Scheme::Standard => "−1 is expected in the standard scheme",
+    };
+    format!(
+        "ε_{{half}} ∝ w^q, q = {}, {}; {expected}",
+        limit_exponent(trend),
+        words::counted(trend.widths.len() as u64, "width")
+    )
+}
+
+/// q with its interval.
+pub fn limit_exponent(trend: &LimitTrend) -> String {
+    let confidence = trend.exponent_confidence;
+    number::with_interval(trend.exponent, confidence.map(|found| found.interval))
 }
 
 /// a with its interval and unit.

@@ -8,6 +8,7 @@ use crate::{phrase, words};
 use analysis::grid::GridFindings;
 use analysis::stability::{Half, Rate, RateValue, StabilityFindings, StabilityPoint};
 use analysis::{Findings, PointFindings, SearchFindings, WidthFindings};
+use spec::Scheme;
 
 /// The optimum of every width of a search.
 pub fn optima(search: &SearchFindings) -> Table {
@@ -285,6 +286,21 @@ pub fn stability(found: &StabilityFindings) -> Table {
     table
 }
 
+/// How the limits vary with the width, where that was found.
+pub fn stability_trends(found: &StabilityFindings, scheme: Scheme) -> Vec<String> {
+    let trends = [
+        ("diverged", &found.divergence_trend),
+        ("any failure", &found.failure_trend),
+    ];
+    trends
+        .into_iter()
+        .filter_map(|(counted, trend)| {
+            let trend = trend.as_ref()?;
+            Some(format!("{counted}: {}", phrase::limit_trend(trend, scheme)))
+        })
+        .collect()
+}
+
 /// The learning rates of a stability scan at one width.
 pub fn stability_points(points: &[StabilityPoint]) -> Table {
     let columns = vec![
@@ -362,6 +378,9 @@ fn study_text(findings: &Findings) -> String {
     }
     if let Some(found) = &findings.stability {
         out += &format!("\n{}", stability(found).text());
+        for line in stability_trends(found, study.scheme) {
+            out += &format!("  {}\n", words::plain(&line));
+        }
     }
     let flags = study_flags(findings);
     if !flags.is_empty() {

@@ -293,7 +293,9 @@ fn tables_state_the_law_with_its_intervals() {
     assert!(text.contains("20/20"));
     assert!(!text.contains("NaN"));
     assert!(tables(named("mnist-cnn-bn-ntk")).contains("optimal 1/B"));
-    assert!(tables(named("digits-stability-ntk")).contains("ε_half"));
+    let limits = tables(named("digits-stability-ntk"));
+    assert!(limits.contains("ε_half ∝ w^q, q = "), "{limits}");
+    assert!(limits.contains("0 is expected in the NTK scheme"));
 }
 
 #[test]

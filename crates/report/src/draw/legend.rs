@@ -2,7 +2,7 @@
 
 use super::marks::marker;
 use super::scene::{Anchor, Scene, Shape, Spot, Words, spot};
-use crate::figure::{Figure, Marker};
+use crate::figure::{Figure, Mark, Marker, Ranges};
 use crate::font::{self, Weight};
 use crate::palette::Ink;
 
@@ -48,9 +48,9 @@ pub struct Legend {
 
 impl Legend {
     /// The legend of a figure; beside the plot only where that is allowed.
-    pub fn of(figure: &Figure, may_stand_beside: bool) -> Self {
+    pub fn of(figure: &Figure, ranges: Ranges, may_stand_beside: bool) -> Self {
         let series = series_entries(figure);
-        let others = other_entries(figure);
+        let others = other_entries(figure, ranges);
         let short = |entry: &Entry| entry.width() <= BESIDE;
         if may_stand_beside && series.len() > 1 && series.iter().all(short) {
             let (near, far): (Vec<_>, Vec<_>) = others.into_iter().partition(short);
@@ -147,7 +147,7 @@ fn series_entries(figure: &Figure) -> Vec<Entry> {
     all
 }
 
-fn other_entries(figure: &Figure) -> Vec<Entry> {
+fn other_entries(figure: &Figure, ranges: Ranges) -> Vec<Entry> {
     let mut all = Vec::new();
     let mut add = |swatch, text: &str| {
         all.push(Entry {
@@ -164,7 +164,11 @@ fn other_entries(figure: &Figure) -> Vec<Entry> {
     if !figure.spans.is_empty() {
         add(Swatch::Span, "best interval");
     }
-    if let Some(words) = &figure.hollow {
+    // Marks below the range of the axis are not drawn as what they are.
+    let hollow = |mark: &Mark| mark.hollow && mark.y >= ranges.y.low;
+    if let Some(words) = &figure.hollow
+        && figure.marks().any(|(_, mark)| hollow(mark))
+    {
         add(Swatch::Hollow, words);
     }
     all

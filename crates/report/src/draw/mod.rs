@@ -76,8 +76,8 @@ pub fn draw(figure: &Figure, form: Form) -> Scene {
     let inner = width - 2.0 * edge;
     let heading = heading(figure, form, inner);
     let notes = notes(figure, form, inner);
-    let legend = Legend::of(figure, form == Form::Alone);
     let ranges = Ranges::of(figure);
+    let legend = Legend::of(figure, ranges, form == Form::Alone);
     let height = form.plot_height(figure).max(legend.height_beside());
     let margins = Margins::of(figure, ranges, height);
     let height_of = |lines: &[Line]| lines.iter().map(|line| line.height).sum::<f64>();

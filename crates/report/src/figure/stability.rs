@@ -7,7 +7,7 @@
 
 use super::{AxisSpec, Extent, Figure, FigureKind, Mark, Marker, Series, Stress, TickStyle};
 use crate::palette::Ink;
-use crate::{number, words};
+use crate::{number, phrase, words};
 use analysis::measure::Place;
 use analysis::stability::{LimitTrend, Rate, StabilityFindings, StabilityPoint, WidthStability};
 use analysis::{Findings, Interval};
@@ -142,12 +142,7 @@ fn trend_words(trend: &LimitTrend, against: Against) -> String {
     match against {
         Against::Rate => format!(
             "half of the runs at ε_{{half}} ∝ w^q, q = {} ({widths}; expected 0 in the NTK scheme, −1 in the standard)",
-            number::with_interval(
-                trend.exponent,
-                trend
-                    .exponent_confidence
-                    .map(|confidence| confidence.interval)
-            )
+            phrase::limit_exponent(trend)
         ),
         Against::RateTimesWidth => format!(
             "half of the runs at ε̄_{{half}} ∝ w^q, q = {} ({widths}; expected 0)",

@@ -80,6 +80,9 @@ impl Shown<'_> {
         if let Some(found) = &self.findings.stability {
             out.push_str("<h2>Limits of stability</h2>\n");
             out.push_str(&parts::table(&tables::stability(found)));
+            for line in tables::stability_trends(found, self.findings.study.scheme) {
+                let _ = writeln!(out, "<p>{}</p>", rich(&line));
+            }
         }
         out
     }
