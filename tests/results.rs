@@ -31,7 +31,7 @@ fn the_results_page_says_what_the_ledgers_say() {
     let page = fs::read_to_string(docs.join("RESULTS.md")).unwrap();
     let entries = fs::read_dir(docs.join("results")).unwrap();
     let folders = entries.map(|entry| entry.unwrap().path());
-    let mut laws = 0;
+    let (mut laws, mut trends) = (0, 0);
     for folder in folders.filter(|folder| folder.join("study.toml").exists()) {
         let text = report(&folder);
         let name = folder.file_name().unwrap().to_string_lossy();
@@ -56,6 +56,11 @@ fn the_results_page_says_what_the_ledgers_say() {
             }
             laws += 1;
         }
+        if let Some((_, trend)) = text.split_once("any failure: ε_half ∝ w^q, ") {
+            let (q, _) = trend.split_once(" widths").unwrap();
+            assert!(page.contains(q), "{name}: the page does not say {q}");
+            trends += 1;
+        }
     }
-    assert_eq!(laws, 3);
+    assert_eq!((laws, trends), (5, 1));
 }

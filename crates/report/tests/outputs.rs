@@ -147,6 +147,26 @@ fn png_is_a_picture_of_the_asked_size() {
 }
 
 #[test]
+fn a_legend_explains_hollow_marks_that_are_drawn() {
+    let all = figures(named("digits-paired"));
+    let scan = all.iter().find(|f| f.kind == FigureKind::Scan).unwrap();
+    let mut scan = scan.clone();
+    scan.hollow = Some("explained".into());
+    let explained = |scan: &report::Figure| scan.svg().contains(">explained<");
+    let marks = scan.series.iter_mut().flat_map(|s| s.marks.iter_mut());
+    marks.for_each(|mark| mark.hollow = false);
+    // The lowest mark lies below the range of the axis.
+    let marks = scan.series.iter_mut().flat_map(|s| s.marks.iter_mut());
+    let lowest = marks.min_by(|a, b| a.y.total_cmp(&b.y)).unwrap();
+    (lowest.y, lowest.hollow) = (-50.0, true);
+    assert!(!explained(&scan));
+    scan.series[0].marks[0].hollow = true;
+    let highest = scan.marks().map(|(_, mark)| mark.y).fold(0.0, f64::max);
+    scan.series[0].marks[0].y = highest;
+    assert!(explained(&scan));
+}
+
+#[test]
 fn unbracketed_optima_are_hollow_and_not_fitted() {
     let findings = named("digits-short");
     let law = &figures(findings)[0];
