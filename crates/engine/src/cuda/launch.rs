@@ -53,12 +53,14 @@ impl Source {
                 include_str!("kernels/tensor.cuh"),
                 include_str!("kernels/resident.cuh"),
                 include_str!("kernels/resident.cu"),
+                include_str!("kernels/train.cu"),
             ),
             Self::Deep => concat!(
                 include_str!("kernels/tensor.cuh"),
                 include_str!("kernels/resident.cuh"),
                 include_str!("kernels/deep.cuh"),
                 include_str!("kernels/deep.cu"),
+                include_str!("kernels/train.cu"),
             ),
         };
         let shared = concat!(

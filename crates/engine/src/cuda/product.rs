@@ -12,6 +12,16 @@ pub enum Precision {
     Tf32,
 }
 
+impl Precision {
+    /// Products of TF32 numbers that make up one.
+    pub fn terms(self) -> usize {
+        match self {
+            Self::Fp32 => 3,
+            Self::Tf32 => 1,
+        }
+    }
+}
+
 impl std::fmt::Display for Precision {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
@@ -295,11 +305,15 @@ impl Product {
         };
         let halo = self.halo(tile);
         let threads = 32 * tile.warps.0 * tile.warps.1 * tile.warps.2;
-        let a_rows = match halo {
-            0 => self.a.spacing(tile.m, tile.k, threads),
+        let (a_vector, b_vector) = (self.a.vector(), self.b.vector());
+        let a_rows = match (halo, a_vector) {
+            (0, 4) => self.a.spacing(tile.m, tile.k, threads),
             _ => None,
         };
-        let b_rows = self.b.spacing(tile.n, tile.k, threads);
+        let b_rows = match b_vector {
+            4 => self.b.spacing(tile.n, tile.k, threads),
+            _ => None,
+        };
         let (pixel, taps) = match (halo, &self.filter) {
             (1.., Some(filter)) => (filter.pixel, filter.taps.len()),
             _ => (0, 0),
@@ -315,21 +329,14 @@ impl Product {
             ("TOGETHER", tile.together as u32),
             ("A_INNER", u32::from(self.a.inner == Inner::X)),
             ("B_INNER", u32::from(self.b.inner == Inner::X)),
-            ("A_VECTOR", self.a.vector()),
-            ("B_VECTOR", self.b.vector()),
+            ("A_VECTOR", a_vector),
+            ("B_VECTOR", b_vector),
             ("HALO", halo as u32),
             ("PIXEL", pixel as u32),
             ("TAPS", taps as u32),
             ("EPILOGUE", self.epilogue as u32),
             ("C_INNER", u32::from(by_rows)),
-            (
-                "TERMS",
-                if self.precision == Precision::Fp32 {
-                    3
-                } else {
-                    1
-                },
-            ),
+            ("TERMS", self.precision.terms() as u32),
         ];
         defines.extend(Spacing::defines(a_rows, ["A_SEGMENT", "A_STEP", "A_JUMP"]));
         defines.extend(Spacing::defines(b_rows, ["B_SEGMENT", "B_STEP", "B_JUMP"]));
@@ -476,7 +483,7 @@ impl Operand {
         if aligned && fours { 4 } else { 1 }
     }
 
-    /// How the rows lie that a thread copies of a tile of x × k.
+    /// How the rows lie that a thread copies by fours of a tile of x × k.
     fn spacing(&self, x: usize, k: usize, threads: usize) -> Option<Spacing> {
         let (table, outer, inner) = match self.inner {
             Inner::K => (&self.x, x, k),
@@ -486,7 +493,7 @@ impl Operand {
         let whole = self.k.len().is_multiple_of(k)
             && (self.inner == Inner::X || self.x.len().is_multiple_of(x));
         let rows = 4 * threads / inner;
-        if !whole || rows == 0 || !outer.is_multiple_of(rows) || self.vector() != 4 {
+        if !whole || rows == 0 || !outer.is_multiple_of(rows) {
             return None;
         }
         Spacing::of(table, outer, rows)

@@ -155,18 +155,11 @@ struct Part : EndsTrainer {
     }
 
     __device__ void load() {
-        const i64 start = replica * p.weights_replica;
-        Load visit{p.weights + start, p.velocity + start};
-        each_own<0>(visit);
-        each_rest(visit, true);
-        clear();
+        load_with([&](auto visit) { each_own<0>(visit); });
     }
 
     __device__ void store() {
-        const i64 start = replica * p.weights_replica;
-        Store visit{p.weights + start, p.velocity + start};
-        each_own<0>(visit);
-        each_rest(visit, block == 0);
+        store_with([&](auto visit) { each_own<0>(visit); });
     }
 
     // Keeps an activation for the products of the layer behind.

@@ -24,8 +24,12 @@ struct Mover {
     int inner, outer;
     int x[INNER == K_INNER && !ALIKE ? PASSES : 1];  // negative: outside
     int k[INNER == K_INNER || ALIKE ? 1 : PASSES];   // of the tile that is copied next
+    int own;                                         // where the thread's fragments begin in a tile
 
-    __device__ __forceinline__ void start(const Operand& from, int replica, int first, int count) {
+    // `warp_x`, `warp_k`: where those of its warp do.
+    __device__ __forceinline__ void start(const Operand& from, int replica, int first, int count,
+                                          int warp_x, int warp_k) {
+        own = opaque(place(warp_x + threadIdx.x % 32 / 4, warp_k + threadIdx.x % 4));
         values = from.values + replica * from.replica;
         k_table = from.k;
         inner = threadIdx.x % CHUNKS * VECTOR;
@@ -110,33 +114,16 @@ struct Mover {
     }
 };
 
-// Where the fragments of a thread begin in a tile, if those of its warp do at `first` and term `k`.
-template <class M>
-__device__ __forceinline__ int first_fragment(int first, int k) {
-    return opaque(M::place(first + threadIdx.x % 32 / 4, k + threadIdx.x % 4));
-}
-
-// B tile by tile of the sum.
-struct MoverB : Mover<TILE_N, B_INNER, B_VECTOR, B_SEGMENT, B_STEP, B_JUMP> {
-    int own;  // where the thread's fragments begin
-
-    __device__ __forceinline__ void start(const Product& p, int replica, int first_n, int warp_n,
-                                          int warp_k) {
-        Mover::start(p.b, replica, first_n, p.n);
-        own = first_fragment<Mover>(warp_n, 8 * warp_k);
-    }
-};
+typedef Mover<TILE_N, B_INNER, B_VECTOR, B_SEGMENT, B_STEP, B_JUMP> MoverB;
 
 #if HALO == 0
-// So is A.
+// A tile by tile of the sum.
 struct MoverA : Mover<TILE_M, A_INNER, A_VECTOR, A_SEGMENT, A_STEP, A_JUMP> {
     static constexpr int BUFFERS = STAGES;
-    int own;
 
     __device__ __forceinline__ void start(const Product& p, int replica, int first_m, int warp_m,
                                           int warp_k) {
-        Mover::start(p.a, replica, first_m, p.m);
-        own = first_fragment<Mover>(warp_m, 8 * warp_k);
+        Mover::start(p.a, replica, first_m, p.m, warp_m, warp_k);
     }
 
     __device__ __forceinline__ float at(const float* tile, int i, int half, int k) const {
@@ -158,7 +145,7 @@ struct MoverA {
     const float* values;  // from the thread's first on
     const int* tap_table;
     int left;             // floats from there to the end
-    int tap, here, next;     // the tile's tap, and where it and the next one read
+    int tap, here, next;  // the tile's tap, and where it and the next one read
     int row[M_FRAGMENTS][2];  // where the thread's fragments begin
 
     __device__ __forceinline__ void start(const Product& p, int replica, int first_m, int warp_m,

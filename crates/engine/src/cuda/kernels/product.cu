@@ -47,8 +47,8 @@ product(const __grid_constant__ Product p) {
     MoverB b;
     const int warp = threadIdx.x / 32 / WARPS_K, warp_k = threadIdx.x / 32 % WARPS_K;
     const int warp_m = warp / WARPS_N * WARP_M, warp_n = warp % WARPS_N * WARP_N;
-    a.start(p, replica, first_m, warp_m, warp_k);
-    b.start(p, replica, first_n, warp_n, warp_k);
+    a.start(p, replica, first_m, warp_m, 8 * warp_k);
+    b.start(p.b, replica, first_n, p.n, warp_n, 8 * warp_k);
 #if HALO == 0
     a.look(first_k, end_k);
 #endif

@@ -78,18 +78,11 @@ struct Trainer : EndsTrainer {
     }
 
     __device__ void load() {
-        const i64 start = replica * p.weights_replica;
-        Load visit{p.weights + start, p.velocity + start};
-        each_own(visit);
-        each_rest(visit, true);
-        clear();
+        load_with([&](auto visit) { each_own(visit); });
     }
 
     __device__ void store() {
-        const i64 start = replica * p.weights_replica;
-        Store visit{p.weights + start, p.velocity + start};
-        each_own(visit);
-        each_rest(visit, block == 0);
+        store_with([&](auto visit) { each_own(visit); });
     }
 
     // The lane's part of W·x for GROUP rows: c (16 units, 8 rows).
@@ -240,15 +233,3 @@ struct Trainer : EndsTrainer {
         finish(loss_sum, step);
     }
 };
-
-// Blocks: (CLUSTER · replicas).
-extern "C" __global__ void __launch_bounds__(THREADS, 1)
-#if CLUSTER > 1
-    __cluster_dims__(CLUSTER, 1, 1)
-#endif
-        train_resident(const __grid_constant__ Resident p) {
-    Shared& shared = *reinterpret_cast<Shared*>(memory);
-    const int replica = blockIdx.x / CLUSTER;
-    if (!p.replicas[replica].active) return;
-    Trainer(p, shared, replica, blockIdx.x % CLUSTER).run();
-}

@@ -73,6 +73,23 @@ __device__ __forceinline__ float read_other(const float* own, u32) { return *own
 __device__ __forceinline__ float4 read_other(const float4* own, u32) { return *own; }
 #endif
 
+// Loads or stores a weight and its velocity, if they are real.
+struct Load {
+    const float *weights, *velocity;
+    __device__ __forceinline__ void operator()(float& w, float& v, i64 at, bool real) const {
+        w = real ? weights[at] : 0.f;
+        v = real ? velocity[at] : 0.f;
+    }
+};
+
+struct Store {
+    float *weights, *velocity;
+    __device__ __forceinline__ void operator()(float& w, float& v, i64 at, bool real) const {
+        if (real) weights[at] = w;
+        if (real) velocity[at] = v;
+    }
+};
+
 struct EndsTrainer {
     const Resident& p;
     Ends& s;
@@ -132,6 +149,23 @@ struct EndsTrainer {
     __device__ __forceinline__ void clear() {
         for (int at = thread; at < X_BUFFERS * ROWS * STRIDE_X; at += THREADS) s.x[0][0][at] = 0;
         if (thread == 0) s.diverged = 0;
+    }
+
+    // All weights and velocities from memory, and back; `each_own` visits those besides the rest.
+    template <typename Each>
+    __device__ __forceinline__ void load_with(Each each_own) {
+        const i64 start = replica * p.weights_replica;
+        Load visit{p.weights + start, p.velocity + start};
+        each_own(visit);
+        each_rest(visit, true);
+        clear();
+    }
+    template <typename Each>
+    __device__ __forceinline__ void store_with(Each each_own) {
+        const i64 start = replica * p.weights_replica;
+        Store visit{p.weights + start, p.velocity + start};
+        each_own(visit);
+        each_rest(visit, block == 0);
     }
 
     // Which example of a step the thread keeps, for `keep_pick`.
@@ -278,22 +312,5 @@ struct EndsTrainer {
             state.diverged_at = state.step;
             state.active = 0;
         }
-    }
-};
-
-// Loads or stores a weight and its velocity, if they are real.
-struct Load {
-    const float *weights, *velocity;
-    __device__ __forceinline__ void operator()(float& w, float& v, i64 at, bool real) const {
-        w = real ? weights[at] : 0.f;
-        v = real ? velocity[at] : 0.f;
-    }
-};
-
-struct Store {
-    float *weights, *velocity;
-    __device__ __forceinline__ void operator()(float& w, float& v, i64 at, bool real) const {
-        if (real) weights[at] = w;
-        if (real) velocity[at] = v;
     }
 };

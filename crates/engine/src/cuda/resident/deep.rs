@@ -1,7 +1,7 @@
 //! How a network with two or three hidden layers is cut up for `kernels/deep.cu`.
 
 use super::{Fitted, Limits, MOST_WARPS, Size, registers, rounds};
-use crate::cuda::launch::{Kernel, Source};
+use crate::cuda::launch::Source;
 
 /// Registers that a thread needs besides weights and velocities, and those for every 16 units of its
 /// block: with fewer, the compiler puts some of either into local memory.
@@ -128,7 +128,7 @@ impl Cut {
     }
 
     pub(super) fn fitted(&self, size: &Size) -> Fitted {
-        let own = [
+        let macros = [
             ("UNITS", self.units),
             ("CLUSTER", self.cluster),
             ("WARPS", self.warps),
@@ -138,14 +138,8 @@ impl Cut {
             ("FAR_LAYERS", self.far),
             ("SHARED", self.shared(size)),
         ];
-        let mut defines = size.defines();
-        defines.extend(own.map(|(name, value)| (name, value as u32)));
         Fitted {
-            kernel: Kernel {
-                source: Source::Deep,
-                function: "train_deep",
-                defines,
-            },
+            kernel: size.kernel(Source::Deep, macros),
             cluster: self.cluster,
             warps: self.warps,
             shared: self.shared(size),

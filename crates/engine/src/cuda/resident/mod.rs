@@ -11,7 +11,7 @@ mod shallow;
 use super::args::{DenseArgs, PicksArgs, ResidentArgs};
 use super::blueprint::{Affine, Blueprint, Op};
 use super::emit::{Part, Setup};
-use super::launch::{Define, Kernel, Launch, Memory, Source};
+use super::launch::{Kernel, Launch, Memory, Source};
 use super::plane::Plane;
 use super::product::Precision;
 use spec::{Augmentation, UpdateRule};
@@ -78,40 +78,41 @@ impl Size {
         self.batch.next_multiple_of(8)
     }
 
-    /// Terms of a product's factors.
-    fn terms(&self) -> usize {
-        match self.precision {
-            Precision::Tf32 => 1,
-            Precision::Fp32 => 3,
-        }
-    }
-
     /// Numbers that keep a factor.
     fn factor(&self) -> usize {
-        self.terms().min(2)
+        self.precision.terms().min(2)
+    }
+
+    /// Inputs of a row with what keeps rows apart in the banks.
+    fn stride(&self) -> usize {
+        self.inputs + if self.inputs % 32 == 16 { 0 } else { 16 }
     }
 
     /// Bytes of `struct Ends`, with what alignment may take.
     fn ends(&self, units: usize, buffers: usize) -> usize {
         let (rows, classes) = (self.rows(), self.classes);
-        let stride = self.inputs + if self.inputs % 32 == 16 { 0 } else { 16 };
         let rest = 2 * (units * classes + self.layers * units + classes);
         let floats = units * (rows + 1) + rest + 4 * rows * classes;
-        let (inputs, picks, alignment) = (buffers * rows * stride, 16 * self.batch, 64);
+        let (inputs, picks, alignment) = (buffers * rows * self.stride(), 16 * self.batch, 64);
         4 * floats + inputs + picks + alignment
     }
 
-    /// Macros of all kernels.
-    fn defines(&self) -> Vec<Define> {
-        let values = [
+    /// The kernel of a source, with the macros of a cut.
+    fn kernel<const N: usize>(&self, source: Source, cut: [(&'static str, usize); N]) -> Kernel {
+        let own = [
             ("INPUTS", self.inputs),
             ("LAYERS", self.layers),
             ("CLASSES", self.classes),
             ("BATCH", self.batch),
-            ("TERMS", self.terms()),
+            ("TERMS", self.precision.terms()),
             ("NESTEROV", usize::from(self.rule == UpdateRule::Nesterov)),
         ];
-        values.map(|(name, value)| (name, value as u32)).to_vec()
+        let all = own.into_iter().chain(cut);
+        Kernel {
+            source,
+            function: "train_resident",
+            defines: all.map(|(name, value)| (name, value as u32)).collect(),
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! How a network with one hidden layer is cut up for `kernels/resident.cu`.
 
 use super::{Fitted, Limits, MOST_WARPS, Size, registers, rounds};
-use crate::cuda::launch::{Kernel, Source};
+use crate::cuda::launch::Source;
 
 /// Registers that a thread needs besides its velocities. Some more would be used, but
 /// what then lies in local memory costs little.
@@ -38,10 +38,9 @@ impl Cut {
     /// Bytes of `struct Shared`.
     fn shared(&self, size: &Size) -> usize {
         let (rows, units) = (size.rows(), self.units);
-        let stride = size.inputs + if size.inputs % 32 == 16 { 0 } else { 16 };
         let sums = self.input_warps * units * self.sum_rows.min(rows);
         let gradient = units * rows * size.factor();
-        4 * (units * stride + sums.max(gradient)) + size.ends(units, self.buffers)
+        4 * (units * size.stride() + sums.max(gradient)) + size.ends(units, self.buffers)
     }
 
     fn fits(&self, size: &Size, limits: &Limits) -> bool {
@@ -66,7 +65,7 @@ impl Cut {
     }
 
     pub(super) fn fitted(&self, size: &Size) -> Fitted {
-        let own = [
+        let macros = [
             ("UNITS", self.units),
             ("CLUSTER", self.cluster),
             ("WARPS", self.warps()),
@@ -76,14 +75,8 @@ impl Cut {
             ("X_BUFFERS", self.buffers),
             ("SHARED", self.shared(size)),
         ];
-        let mut defines = size.defines();
-        defines.extend(own.map(|(name, value)| (name, value as u32)));
         Fitted {
-            kernel: Kernel {
-                source: Source::Resident,
-                function: "train_resident",
-                defines,
-            },
+            kernel: size.kernel(Source::Resident, macros),
             cluster: self.cluster,
             warps: self.warps(),
             shared: self.shared(size),
