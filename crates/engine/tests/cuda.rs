@@ -5,7 +5,7 @@
 mod emulator;
 
 use emulator::Gpu;
-use engine::cuda::{Cohort, CohortPlan, Device, DeviceData, Precision};
+use engine::cuda::{Cohort, CohortPlan, Device, DeviceData, Limits, Precision};
 use engine::data::{Dataset, Examples, Normalization, Values};
 use engine::kernels::Isa;
 use engine::train::{Compiled, Training};
@@ -224,8 +224,17 @@ fn gpu_losses(
     precision: Precision,
 ) -> (Vec<f64>, f64) {
     let plan = CohortPlan::new(&runs[0], precision, device.limits().unwrap()).unwrap();
+    losses_by(&plan, device, runs, data)
+}
+
+fn losses_by(
+    plan: &CohortPlan,
+    device: &Device,
+    runs: &[Run],
+    data: &DeviceData,
+) -> (Vec<f64>, f64) {
     let members = runs.iter().map(|run| (run.clone(), None)).collect();
-    let mut cohort = Cohort::new(device, data, &plan, members).unwrap();
+    let mut cohort = Cohort::new(device, data, plan, members).unwrap();
     let mut losses = Vec::new();
     let (mut sum, mut count) = (0.0, 0);
     let mut accuracy = f64::NAN;
@@ -336,6 +345,36 @@ fn company_changes_rounding_only() {
         println!("{name}: {difference:.1e}");
         assert!(difference < 1e-4, "{name}: {difference}");
     }
+}
+
+/// Warps that multiply by fours take the same sums. A GPU of one multiprocessor is given large tiles
+/// already by small networks.
+#[test]
+fn warps_multiply_together_as_one_by_one() {
+    let Some(gpu) = Gpu::open() else { return };
+    let device = gpu.device();
+    let own = device.limits().unwrap();
+    if !own.groups {
+        eprintln!("skipped: this GPU's warps do not multiply together");
+        return;
+    }
+    let wrn = "kind = \"wrn\"\nblocks = 1";
+    let images = ["task.dataset=\"digits\"", "search.batch_sizes=[32]"];
+    let run = run(wrn, &images, 4, 1e-3, 2);
+    let data = DeviceData::new(&data(&run, &gpu), device).unwrap();
+    let losses = |groups| {
+        let limits = Limits {
+            processors: 1,
+            groups,
+            ..own
+        };
+        let plan = CohortPlan::new(&run, Precision::Tf32, limits).unwrap();
+        losses_by(&plan, device, std::slice::from_ref(&run), &data).0
+    };
+    let (together, one_by_one) = (losses(true), losses(false));
+    let difference = greatest_difference(&together, &one_by_one);
+    println!("{together:?}, {one_by_one:?}: {difference:.1e}");
+    assert!(difference < 1e-5, "{difference}");
 }
 
 #[test]

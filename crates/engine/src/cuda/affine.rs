@@ -13,7 +13,7 @@
 use super::args::{Array, ProductArgs};
 use super::blueprint::Affine;
 use super::plane::Plane;
-use super::product::{Epilogue, Filter, Inner, Operand, Precision, Product, Target, even};
+use super::product::{Epilogue, Filter, Inner, Operand, Product, Size, Target, Units, even};
 
 /// A layer between its planes, for a batch.
 #[derive(Debug, Clone, Copy)]
@@ -28,8 +28,8 @@ pub struct Layer<'a> {
     pub batch: usize,
     /// Runs.
     pub replicas: usize,
-    /// How exactly products are taken.
-    pub precision: Precision,
+    /// What takes its products.
+    pub units: Units,
 }
 
 impl Layer<'_> {
@@ -39,9 +39,10 @@ impl Layer<'_> {
             b,
             target,
             epilogue,
-            precision: self.precision,
+            units: self.units,
             replicas: self.replicas,
             filter: None,
+            packed: 0,
             args: ProductArgs {
                 scale: self.affine.scale,
                 bias_row: -1,
@@ -58,6 +59,35 @@ impl Layer<'_> {
     /// Rows of W.
     pub fn rows(&self) -> usize {
         self.affine.rows(self.input)
+    }
+
+    fn size(&self, m: usize, n: usize, k: usize) -> Size {
+        Size {
+            m,
+            n,
+            k,
+            replicas: self.replicas,
+            processors: self.units.processors,
+        }
+    }
+
+    /// Of the forward product of a convolution.
+    pub fn forward_size(&self) -> Size {
+        let pixels = self.batch * self.output.pixels();
+        self.size(pixels, self.columns(), self.rows())
+    }
+
+    /// Of its data gradient; with a stride, of all of them together.
+    pub fn data_size(&self) -> Size {
+        let taps = self.affine.kernel.0 * self.affine.kernel.1;
+        let pixels = self.batch * self.input.pixels();
+        self.size(pixels, self.input.pixel, taps * self.columns())
+    }
+
+    /// Of the weight gradient.
+    pub fn weights_size(&self) -> Size {
+        let pixels = self.batch * self.output.pixels();
+        self.size(self.rows(), self.columns(), pixels)
     }
 
     /// z from y. `array`s are those of y, W and z.

@@ -89,6 +89,17 @@ pub struct ProductArgs {
     pub pad: u32,
 }
 
+/// `struct Pack` of `pack.cu`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Pod, Zeroable, Default)]
+pub struct PackArgs {
+    pub b: OperandArgs,
+    pub to: Array,
+    pub replicas: Address,
+    pub n: i32,
+    pub k: i32,
+}
+
 /// `struct Draw` of `batch.cu`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Pod, Zeroable, Default)]

@@ -53,8 +53,10 @@ impl Compiler {
         (major, minor): Architecture,
     ) -> Result<Vec<u8>, CudaError> {
         let text = CString::new(kernel.source.text()).expect("sources have no zero bytes");
+        // Hopper's own instructions, which later architectures do not have.
+        let own = if (major, minor) == (9, 0) { "a" } else { "" };
         let mut options = vec![
-            format!("--gpu-architecture=sm_{major}{minor}"),
+            format!("--gpu-architecture=sm_{major}{minor}{own}"),
             "--std=c++17".to_owned(),
             "-default-device".to_owned(),
         ];

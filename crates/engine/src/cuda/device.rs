@@ -21,6 +21,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub const OLDEST: Architecture = (8, 0);
 /// Shared memory that every kernel may have without asking.
 const USUAL_SHARED: usize = 48 * 1024;
+/// The one architecture on which four warps multiply together.
+const HOPPER: Architecture = (9, 0);
 /// Blocks of a cluster that every GPU with clusters can run, and that the large ones can.
 const PORTABLE_CLUSTER: usize = 8;
 const LARGEST_CLUSTER: usize = 16;
@@ -121,6 +123,7 @@ impl Device {
             shared: attribute(SHARED)?,
             cluster,
             processors,
+            groups: self.architecture == HOPPER,
         })
     }
 

@@ -13,6 +13,8 @@ use std::fmt;
 pub enum Source {
     /// Dense layers and convolutions.
     Product,
+    /// Factors of products that four warps compute together.
+    Pack,
     /// Drawing batches.
     Batch,
     /// Cross-entropy and counting.
@@ -37,11 +39,17 @@ impl Source {
         let own = match self {
             Self::Product => concat!(
                 include_str!("kernels/product.cuh"),
-                include_str!("kernels/mover.cuh"),
                 include_str!("kernels/tensor.cuh"),
-                include_str!("kernels/fragments.cuh"),
+                include_str!("kernels/mover.cuh"),
+                include_str!("kernels/single.cuh"),
+                include_str!("kernels/grouped.cuh"),
                 include_str!("kernels/epilogue.cuh"),
                 include_str!("kernels/product.cu"),
+            ),
+            Self::Pack => concat!(
+                include_str!("kernels/product.cuh"),
+                include_str!("kernels/tensor.cuh"),
+                include_str!("kernels/pack.cu"),
             ),
             Self::Batch => include_str!("kernels/batch.cu"),
             Self::Loss => include_str!("kernels/loss.cu"),

@@ -5,7 +5,7 @@ use super::blueprint::Blueprint;
 use super::data::DeviceData;
 use super::emit::{self, Common, Part, Setup};
 use super::launch::{Launch, Memory, Tables};
-use super::product::{Precision, array};
+use super::product::{Precision, Units, array};
 use super::resident::{Limits, Resident};
 use crate::train::TrainError;
 use spec::Run;
@@ -121,7 +121,11 @@ impl CohortPlan {
         let setup = Setup {
             print: &self.print,
             replicas,
-            precision: self.precision,
+            units: Units {
+                precision: self.precision,
+                groups: self.limits.groups,
+                processors: self.limits.processors,
+            },
             optimizer: self.first.setting.optimizer,
             regularizers: self.first.setting.regularizers,
             common,

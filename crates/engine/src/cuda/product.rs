@@ -1,6 +1,6 @@
 //! Which variant of the product kernel computes what: tiles, operands, parts.
 
-use super::args::{Address, Array, OperandArgs, ProductArgs};
+use super::args::{Address, Array, OperandArgs, PackArgs, ProductArgs};
 use super::launch::{Define, Kernel, Launch, Source, Tables};
 
 /// How exactly factors enter products.
@@ -29,6 +29,17 @@ impl std::fmt::Display for Precision {
             Self::Tf32 => "tf32",
         })
     }
+}
+
+/// What multiplies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Units {
+    /// How exactly.
+    pub precision: Precision,
+    /// Whether four warps can multiply together, the second factor read from shared memory.
+    pub groups: bool,
+    /// Multiprocessors.
+    pub processors: usize,
 }
 
 /// One factor: element (x, k) lies at x\[x\] + k\[k\].
@@ -86,12 +97,14 @@ pub struct Product {
     pub target: Target,
     /// What becomes of the sums.
     pub epilogue: Epilogue,
-    /// How exactly.
-    pub precision: Precision,
+    /// What multiplies.
+    pub units: Units,
     /// Runs.
     pub replicas: usize,
     /// A is read through a filter.
     pub filter: Option<Filter>,
+    /// Room for B to be packed, of as many floats as [`packed_floats`] says; 0 where there is none.
+    pub packed: Address,
     /// All other arguments.
     pub args: ProductArgs,
 }
@@ -107,12 +120,16 @@ pub struct Filter {
     pub end: usize,
 }
 
-/// Blocks that fill a large GPU a few times.
-const MANY_BLOCKS: usize = 264;
-/// Blocks that a weight gradient should at least have: its sums are cut into parts for it.
-const WEIGHT_BLOCKS: usize = 528;
+/// Blocks of a multiprocessor that fill it.
+const MANY_BLOCKS: usize = 2;
+/// Shared memory of a large GPU's multiprocessor, in floats.
+const SHARED_FLOATS: usize = 56_000;
 /// Terms that a part of a sum should at least have.
 const TERMS_PER_PART: usize = 256;
+/// In the time of how many terms a block begins and ends,
+const TERMS_TO_BEGIN: usize = 64;
+/// and in that of how many the sums of a tile are written and read again, all blocks at once.
+const TERMS_TO_ADD: f64 = 0.7;
 /// Most parts of a sum.
 const MOST_PARTS: usize = 64;
 /// Sums of at most so many terms take less time than reading what they are added to.
@@ -141,6 +158,8 @@ pub struct Size {
     pub k: usize,
     /// Runs.
     pub replicas: usize,
+    /// Multiprocessors that compute it.
+    pub processors: usize,
 }
 
 impl Tile {
@@ -203,7 +222,7 @@ impl Tile {
             return tile(64, n, small_k, warps);
         }
         let many = |tile_m: usize, tile_n: usize| {
-            m.div_ceil(tile_m) * n.div_ceil(tile_n) * size.replicas >= MANY_BLOCKS
+            m.div_ceil(tile_m) * n.div_ceil(tile_n) * size.replicas >= MANY_BLOCKS * size.processors
         };
         match n {
             _ if m <= 32 && n > 8 => tile(32, if n <= 16 { 16 } else { 32 }, small_k, (2, 2, 1)),
@@ -219,7 +238,7 @@ impl Tile {
 
     /// Outputs by images: W is read once and hardly used, so much of it should be on its way.
     fn dense(size: Size) -> Self {
-        let Size { m, n, k, replicas } = size;
+        let Size { m, n, k, .. } = size;
         let n = match n {
             0..=8 => 8,
             9..=16 => 16,
@@ -244,7 +263,7 @@ impl Tile {
             9..=16 => 16,
             17..=64 => 32,
             _ if n == 64 => 32,
-            _ if m.div_ceil(64) * replicas < 2 * MANY_BLOCKS => 64,
+            _ if m.div_ceil(64) * size.replicas < 2 * MANY_BLOCKS * size.processors => 64,
             _ => 32,
         };
         let warps = if n == 64 { (2, 2, 1) } else { (4, 1, 1) };
@@ -255,6 +274,16 @@ impl Tile {
             warps,
             stages: stages(tile_k),
             together: 1,
+        }
+    }
+
+    /// For warps that multiply together: eight, of 16 rows each.
+    fn grouped(size: Size, epilogue: Epilogue) -> Self {
+        Self {
+            warps: (8, 1, 1),
+            stages: 2,
+            together: 2,
+            ..Self::by_rows(size, epilogue)
         }
     }
 
@@ -269,8 +298,38 @@ impl Tile {
     }
 }
 
+/// Terms of a tile of B that is packed.
+const PACKED_TERMS: usize = 32;
+/// Rows for which packing B pays.
+const PACKED_ROWS: usize = 512;
+
+/// Whether four warps at a time compute a product whose C is contiguous along n: where they can, and
+/// tiles are large.
+fn grouped(size: Size, epilogue: Epilogue, units: Units) -> bool {
+    let tile = Tile::by_rows(size, epilogue);
+    units.groups
+        && units.precision == Precision::Tf32
+        && epilogue != Epilogue::Descend
+        && size.m >= PACKED_ROWS
+        && (tile.m, tile.k) == (128, PACKED_TERMS)
+        && tile.n >= 64
+}
+
+/// Floats that packing B takes; 0 where it is not packed.
+pub fn packed_floats(size: Size, epilogue: Epilogue, units: Units) -> usize {
+    match grouped(size, epilogue, units) {
+        true => {
+            size.n.next_multiple_of(128) * size.k.next_multiple_of(PACKED_TERMS) * size.replicas
+        }
+        false => 0,
+    }
+}
+
 /// How many parts the long sums of a weight gradient are cut into, and the terms of each; `None`
 /// for sums so short that the step is taken with them.
+///
+/// All blocks take equally long, so a last round of few leaves most of the GPU idle: the number of
+/// parts is that for which rounds, and adding up what they leave, take the least time.
 pub fn parts(size: Size) -> Option<(usize, usize)> {
     if size.k <= FEW_TERMS {
         return None;
@@ -278,26 +337,37 @@ pub fn parts(size: Size) -> Option<(usize, usize)> {
     let tile = Tile::of(size, true, Epilogue::Partial);
     let (rows, columns) = tile.blocks(size);
     let blocks = rows * columns * size.replicas;
-    let wanted = WEIGHT_BLOCKS
-        .div_ceil(blocks)
-        .min(size.k / TERMS_PER_PART)
-        .clamp(1, MOST_PARTS);
-    let per_part = size.k.div_ceil(wanted).next_multiple_of(tile.k);
-    Some((size.k.div_ceil(per_part), per_part))
+    let terms = |parts: usize| size.k.div_ceil(parts).next_multiple_of(tile.k);
+    // Operands of a weight gradient are contiguous along rows and columns.
+    let floats = tile.stages * tile.k * (tile.m + tile.n + 16);
+    let together = (SHARED_FLOATS / floats).max(1);
+    let cost = |parts: usize| {
+        let rounds = (blocks * parts).div_ceil(together * size.processors);
+        let adding = TERMS_TO_ADD * (blocks * parts) as f64;
+        (rounds * (terms(parts) + TERMS_TO_BEGIN)) as f64 + adding
+    };
+    let most = (size.k / TERMS_PER_PART).clamp(1, MOST_PARTS);
+    let best = (1..=most).min_by(|a, b| cost(*a).total_cmp(&cost(*b)))?;
+    Some((size.k.div_ceil(terms(best)), terms(best)))
 }
 
 impl Product {
-    /// The launch of this product.
-    pub fn launch(mut self, tables: &mut Tables) -> Launch {
+    /// The launches of this product: B may have to be packed before.
+    pub fn launches(mut self, tables: &mut Tables) -> Vec<Launch> {
         let size = Size {
             m: self.a.x.len(),
             n: self.b.x.len(),
             k: self.a.k.len(),
             replicas: self.replicas,
+            processors: self.units.processors,
         };
         debug_assert_eq!(size.k, self.b.k.len());
         let by_rows = matches!(self.target, Target::ByRows(_));
-        let tile = Tile::of(size, by_rows, self.epilogue);
+        let grouped = by_rows && self.packed != 0 && grouped(size, self.epilogue, self.units);
+        let tile = match grouped {
+            true => Tile::grouped(size, self.epilogue),
+            false => Tile::of(size, by_rows, self.epilogue),
+        };
         let parts = (self.args.parts as usize).max(1);
         let per_part = match parts {
             1 => size.k,
@@ -311,7 +381,7 @@ impl Product {
             _ => None,
         };
         let b_rows = match b_vector {
-            4 => self.b.spacing(tile.n, tile.k, threads),
+            4 if !grouped => self.b.spacing(tile.n, tile.k, threads),
             _ => None,
         };
         let (pixel, taps) = match (halo, &self.filter) {
@@ -325,6 +395,7 @@ impl Product {
             ("WARPS_M", tile.warps.0 as u32),
             ("WARPS_N", tile.warps.1 as u32),
             ("WARPS_K", tile.warps.2 as u32),
+            ("GROUPED", u32::from(grouped)),
             ("STAGES", tile.stages as u32),
             ("TOGETHER", tile.together as u32),
             ("A_INNER", u32::from(self.a.inner == Inner::X)),
@@ -336,20 +407,25 @@ impl Product {
             ("TAPS", taps as u32),
             ("EPILOGUE", self.epilogue as u32),
             ("C_INNER", u32::from(by_rows)),
-            ("TERMS", self.precision.terms() as u32),
+            ("TERMS", self.units.precision.terms() as u32),
         ];
         defines.extend(Spacing::defines(a_rows, ["A_SEGMENT", "A_STEP", "A_JUMP"]));
         defines.extend(Spacing::defines(b_rows, ["B_SEGMENT", "B_STEP", "B_JUMP"]));
         let a_floats = match halo {
             0 => tile.stages * self.a.tile_floats(tile.m, tile.k),
-            pixels => 2 * pixels * (tile.k + 4),
+            pixels => 2 * pixels * (tile.k + 4) + taps.next_multiple_of(4),
         };
-        let floats = a_floats + tile.stages * self.b.tile_floats(tile.n, tile.k);
+        let b_floats = match grouped {
+            true => tile.stages * tile.n * tile.k,
+            false => tile.stages * self.b.tile_floats(tile.n, tile.k),
+        };
+        let floats = a_floats + b_floats;
         self.args.a = self.a.args(tables);
         if let (1.., Some(filter)) = (halo, &self.filter) {
             filter.put(&mut self.args, tables);
         }
         self.args.b = self.b.args(tables);
+        let packing = grouped.then(|| self.pack(size, tile.n));
         (self.args.c_m, self.args.c_n) = match &self.target {
             Target::ByRows(rows) => (tables.put(rows), 0),
             Target::ByColumns(columns, rows) => {
@@ -376,7 +452,33 @@ impl Product {
             false => tile.exchange_floats(),
         };
         launch.shared = 4 * floats.max(exchange);
-        launch
+        packing.into_iter().chain([launch]).collect()
+    }
+
+    /// Packs B by tiles of so many columns, which the product then reads instead.
+    fn pack(&mut self, size: Size, columns: usize) -> Launch {
+        let (tiles, across) = (size.k.div_ceil(PACKED_TERMS), size.n.div_ceil(columns));
+        let to = array(self.packed, across * tiles * columns * PACKED_TERMS);
+        let args = PackArgs {
+            b: self.args.b,
+            to,
+            replicas: self.args.replicas,
+            n: size.n as i32,
+            k: size.k as i32,
+        };
+        self.args.b.array = to;
+        let defines = vec![
+            ("TILE_N", columns as u32),
+            ("B_INNER", u32::from(self.b.inner == Inner::X)),
+            ("B_VECTOR", self.b.vector()),
+            ("TERMS", self.units.precision.terms() as u32),
+        ];
+        let kernel = Kernel {
+            source: Source::Pack,
+            function: "pack",
+            defines,
+        };
+        Launch::new(kernel, [tiles, across, self.replicas], 256, &args)
     }
 }
 
@@ -545,6 +647,70 @@ mod tests {
             }
         }
         places
+    }
+
+    /// On an H200.
+    fn size(m: usize, n: usize, k: usize, replicas: usize) -> Size {
+        Size {
+            m,
+            n,
+            k,
+            replicas,
+            processors: 132,
+        }
+    }
+
+    #[test]
+    fn the_last_round_of_a_weight_gradient_is_full() {
+        // 3 × 3 convolutions of Wide ResNets of width 4 and 8 at B = 64, by runs.
+        for (channels, pixels, replicas) in [
+            (128, 1024, 4),
+            (256, 256, 4),
+            (512, 64, 4),
+            (128, 256, 8),
+            (256, 64, 8),
+        ] {
+            let size = size(9 * channels, channels, 64 * pixels, replicas);
+            let (parts, terms) = parts(size).unwrap();
+            assert!(parts * terms >= size.k && (parts - 1) * terms < size.k);
+            // Tiles of 128 × 128, two on a multiprocessor.
+            let blocks = size.m.div_ceil(128) * size.n.div_ceil(128) * replicas * parts;
+            let rounds = blocks.div_ceil(264);
+            let busy = blocks as f64 / (264 * rounds) as f64;
+            assert!(busy > 0.85, "{channels} channels: {parts} parts, {busy}");
+        }
+        // Sums of few terms are not cut.
+        assert_eq!(parts(size(784, 512, 128, 20)), None);
+        assert_eq!(parts(size(784, 512, 256, 20)), Some((1, 256)));
+    }
+
+    #[test]
+    fn large_tiles_are_for_four_warps_at_a_time() {
+        let units = |precision, groups| Units {
+            precision,
+            groups,
+            processors: 132,
+        };
+        let wide = size(65_536, 128, 1152, 4);
+        let packed = |size, units| packed_floats(size, Epilogue::Forward, units);
+        let hopper = units(Precision::Tf32, true);
+        assert_eq!(packed(wide, hopper), 128 * 1152 * 4);
+        // Columns by whole tiles, terms by 32.
+        assert_eq!(
+            packed(
+                Size {
+                    n: 72,
+                    k: 100,
+                    ..wide
+                },
+                hopper
+            ),
+            128 * 128 * 4
+        );
+        assert_eq!(packed(Size { n: 16, ..wide }, hopper), 0);
+        assert_eq!(packed(Size { m: 256, ..wide }, hopper), 0);
+        assert_eq!(packed(wide, units(Precision::Fp32, true)), 0);
+        assert_eq!(packed(wide, units(Precision::Tf32, false)), 0);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::cuda::blueprint::{Blueprint, Op};
 use crate::cuda::compiler::Compiler;
 use crate::cuda::emit::{Common, Part, Setup};
 use crate::cuda::launch::{Define, Kernel, Launch, Memory, Tables};
-use crate::cuda::product::array;
+use crate::cuda::product::{Units, array};
 use crate::cuda::resident::{A100, H200, Resident};
 use spec::family::{Family, Pool, Variant};
 use spec::{
@@ -32,6 +32,7 @@ fn setup<'a>(
     print: &'a Blueprint,
     replicas: usize,
     precision: Precision,
+    limits: Limits,
     memory: &mut Memory,
 ) -> Setup<'a> {
     let stride = print.weights.len().next_multiple_of(4);
@@ -44,7 +45,11 @@ fn setup<'a>(
     Setup {
         print,
         replicas,
-        precision,
+        units: Units {
+            precision,
+            groups: limits.groups,
+            processors: limits.processors,
+        },
         optimizer: Optimizer {
             rule: UpdateRule::Nesterov,
             momentum: Momentum::new(0.9).unwrap(),
@@ -71,9 +76,15 @@ const PART: Part = Part {
 };
 
 /// The launches of a step and an evaluation.
-fn launches(print: &Blueprint, replicas: usize, batch: usize, precision: Precision) -> Vec<Launch> {
+fn launches(
+    print: &Blueprint,
+    replicas: usize,
+    batch: usize,
+    precision: Precision,
+    limits: Limits,
+) -> Vec<Launch> {
     let (mut memory, mut tables) = (Memory::at(0), Tables::at(0));
-    let setup = setup(print, replicas, precision, &mut memory);
+    let setup = setup(print, replicas, precision, limits, &mut memory);
     let mut all = emit::training_step(setup, PART, batch, &mut memory, &mut tables);
     all.extend(emit::evaluation(
         setup,
@@ -109,14 +120,14 @@ fn families() -> Vec<(Family, Shape, Vec<u32>)> {
     ]
 }
 
-fn every_kernel() -> BTreeSet<Kernel> {
+fn every_kernel(limits: Limits) -> BTreeSet<Kernel> {
     let mut kernels = BTreeSet::new();
     for (family, input, widths) in families() {
         for width in widths {
             for (batch_norm, batch, replicas) in [(false, 8, 100), (true, 64, 20)] {
                 let print = blueprint(&network(&family, width, batch_norm, input));
                 for precision in [Precision::Tf32, Precision::Fp32] {
-                    let all = launches(&print, replicas, batch, precision);
+                    let all = launches(&print, replicas, batch, precision, limits);
                     kernels.extend(all.into_iter().map(|launch| launch.kernel));
                 }
             }
@@ -147,7 +158,7 @@ fn resident_kernels() -> Vec<(Kernel, (i32, i32))> {
         let print = blueprint(&network.unwrap());
         for (architecture, limits) in gpus {
             let mut memory = Memory::at(0);
-            let setup = setup(&print, 20, precision, &mut memory);
+            let setup = setup(&print, 20, precision, limits, &mut memory);
             let fitted = Resident::fit(&setup, PART, batch, &limits, &mut memory);
             let launches = fitted.map(|resident| resident.launches(1));
             let own = launches.into_iter().flatten();
@@ -245,14 +256,17 @@ fn kernels_compile() {
             return;
         }
     };
-    let kernels = every_kernel();
     // A file without variants is compiled whole, whichever of its functions is asked for.
-    let mut seen = BTreeSet::new();
-    let todo: Vec<_> = (kernels.iter())
-        .filter(|kernel| seen.insert((kernel.source, without_distances(&kernel.defines))))
-        .flat_map(|kernel| [(8, 0), (9, 0)].map(|architecture| (kernel.clone(), architecture)))
-        .chain(resident_kernels())
-        .collect();
+    let mut todo = resident_kernels();
+    for (limits, architecture) in [(A100, (8, 0)), (H200, (9, 0))] {
+        let mut seen = BTreeSet::new();
+        let mut first =
+            |kernel: &Kernel| seen.insert((kernel.source, without_distances(&kernel.defines)));
+        let kernels = every_kernel(limits)
+            .into_iter()
+            .filter(|kernel| first(kernel));
+        todo.extend(kernels.map(|kernel| (kernel, architecture)));
+    }
     eprintln!("{} variants", todo.len());
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| {

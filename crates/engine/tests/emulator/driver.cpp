@@ -109,7 +109,7 @@ struct Launch {
     Result run() const {
         note_launch();
         if (emulated::run(function->entry, args.data(), grid)) return SUCCESS;
-        fprintf(stderr, "%s: its threads wait for each other\n", function->name.c_str());
+        fprintf(stderr, "%s: its threads wait for each other, or a copy is misaligned\n", function->name.c_str());
         return LAUNCH_FAILED;
     }
 };

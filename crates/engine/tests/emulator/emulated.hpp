@@ -39,7 +39,13 @@ Lanes exchange(uint32_t mask, uint64_t own);
 // c ← c + a·b by a warp, with a (16, 8), b (8, 8) and c (16, 8); see `tensor.cuh` for who holds what.
 void multiply(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]);
 
-// Copies to shared memory, zeros behind the first `bytes`. It happens as late as it may.
+// Starts such products with the columns of c, by eights, b in a tile; see `machine.cuh`. The tile is read
+// as late as it may be.
+void start_product(float (*c)[4], int eights, const uint32_t (&a)[4], const float* tile, int first);
+void end_products();
+void wait_products(int but);
+
+// Copies to shared memory, zeros behind the first `bytes`. It happens at once or as late as it may.
 void copy(void* to, const void* from, int bytes, int size);
 void end_copies();
 void wait_copies(int but);
@@ -53,7 +59,8 @@ struct Grid {
     size_t shared;     // bytes
 };
 
-// Runs a kernel to its end; false if its threads wait for each other for ever.
+// Runs a kernel to its end; false if its threads wait for each other for ever, or copy what is not
+// aligned.
 bool run(Entry entry, const void* args, const Grid& grid);
 
 }  // namespace emulated

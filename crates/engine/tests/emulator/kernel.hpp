@@ -122,6 +122,19 @@ inline void multiply(float (&c)[4], uint32_t a0, uint32_t a1, uint32_t a2, uint3
                      uint32_t b1) {
     emulated::multiply(c, {a0, a1, a2, a3}, {b0, b1});
 }
+#if GROUPED
+inline void show_tensor_cores() {}
+inline void begin_products() {}
+inline void end_products() { emulated::end_products(); }
+template <int BUT>
+inline void wait_products() {
+    emulated::wait_products(BUT);
+}
+inline void multiply_group(float (&c)[TILE_N / 8][4], const uint32_t (&a)[4], const float* tile,
+                           int first) {
+    emulated::start_product(c, TILE_N / 8, a, tile, first);
+}
+#endif
 #if CLUSTER > 1
 inline void arrive_at_cluster() { emulated::arrive_at_cluster(); }
 inline void wait_for_cluster() { emulated::wait_for_cluster(); }

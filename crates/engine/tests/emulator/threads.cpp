@@ -60,6 +60,20 @@ struct Copy {
     int bytes, size, group;
 };
 
+void carry_out(const Copy& copy) {
+    memcpy(copy.to, copy.from, copy.bytes);
+    memset((char*)copy.to + copy.bytes, 0, copy.size - copy.bytes);
+}
+
+// A product of a warp's rows with a tile.
+struct Product {
+    float (*c)[4];
+    int eights;
+    uint32_t a[4];
+    const float* tile;
+    int first, group;
+};
+
 enum class Ask { NOTHING, VALUES, PRODUCT };
 
 struct Fiber : Place {
@@ -78,6 +92,9 @@ struct Fiber : Place {
     // Copies under way, by groups.
     std::vector<Copy> copies;
     int group = 0;
+    // Products under way, by groups.
+    std::vector<Product> products;
+    int product_group = 0;
 };
 
 struct Warp {
@@ -104,6 +121,8 @@ struct Machine {
     const void* args = nullptr;
     void* stack = nullptr;  // of the host
     Fiber* running = nullptr;
+    bool early = false;       // copies happen at once, not as late as they may
+    bool misaligned = false;  // has seen such a copy
     std::vector<Fiber> fibers;
     std::vector<Warp> warps;
     std::vector<Meeting> blocks;
@@ -285,6 +304,7 @@ bool Machine::let_run(Warp& warp) {
 
 bool Machine::run(const Grid& grid, unsigned first_block, unsigned order) {
     const bool backwards = order % 2, far = order / 2 % 2;
+    early = order / 4 % 2;
     begin(grid, first_block);
     auto from_end = [&](size_t turn, size_t count) { return backwards ? count - 1 - turn : turn; };
     while (cluster.living > 0) {
@@ -302,7 +322,7 @@ bool Machine::run(const Grid& grid, unsigned first_block, unsigned order) {
         }
         if (!moved) return false;
     }
-    return true;
+    return !misaligned;
 }
 
 // Machines that are free.
@@ -355,9 +375,46 @@ void multiply(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
     ask_warp(Ask::PRODUCT, 0xffffffffu);
 }
 
+void start_product(float (*c)[4], int eights, const uint32_t (&a)[4], const float* tile, int first) {
+    Fiber* self = machine->running;
+    Product product{c, eights, {}, tile, first, self->product_group};
+    memcpy(product.a, a, sizeof a);
+    self->products.push_back(product);
+}
+
+void end_products() { ++machine->running->product_group; }
+
+void wait_products(int but) {
+    Fiber* self = machine->running;
+    const int column = self->thread.x % LANES / 4, term = self->thread.x % 4;
+    std::vector<Product> pending;
+    pending.swap(self->products);
+    for (const Product& product : pending) {
+        if (product.group >= self->product_group - but) {
+            self->products.push_back(product);
+            continue;
+        }
+        for (int j = 0; j < product.eights; ++j) {
+            const float* row = product.tile + 32 * (8 * j + column);
+            uint32_t b[2];
+            for (int i = 0; i < 2; ++i) {
+                const int k = product.first + term + 4 * i;
+                memcpy(&b[i], row + ((k / 4) ^ column) * 4 + k % 4, sizeof b[i]);
+            }
+            multiply(product.c[j], product.a, b);
+        }
+    }
+}
+
 void copy(void* to, const void* from, int bytes, int size) {
     Fiber* self = machine->running;
-    self->copies.push_back({to, from, bytes, size, self->group});
+    if (((uintptr_t)to | (uintptr_t)from) % size != 0) machine->misaligned = true;
+    const Copy copy{to, from, bytes, size, self->group};
+    if (machine->early) {
+        carry_out(copy);
+    } else {
+        self->copies.push_back(copy);
+    }
 }
 
 void end_copies() { ++machine->running->group; }
@@ -370,8 +427,7 @@ void wait_copies(int but) {
             self->copies[kept++] = copy;
             continue;
         }
-        memcpy(copy.to, copy.from, copy.bytes);
-        memset((char*)copy.to + copy.bytes, 0, copy.size - copy.bytes);
+        carry_out(copy);
     }
     self->copies.resize(kept);
 }

@@ -6,7 +6,7 @@ use crate::cuda::affine::Layer;
 use crate::cuda::args::{Array, ElementwiseArgs, FinishArgs, PoolArgs};
 use crate::cuda::blueprint::{Affine, Node, Op};
 use crate::cuda::launch::{Lane, Source};
-use crate::cuda::product::{Epilogue, array};
+use crate::cuda::product::{Epilogue, array, parts};
 
 impl Emitter<'_> {
     pub(super) fn backward(&mut self) {
@@ -94,8 +94,10 @@ impl Emitter<'_> {
                     // The mask lies as the gradient does: both have the same borders.
                     product.args.other = self.value(mask);
                 }
-                let launch = product.launch(self.tables);
-                self.launch(launch);
+                product.packed = self.packed[0];
+                for launch in product.launches(self.tables) {
+                    self.launch(launch);
+                }
             }
         }
         let first = self.launches.len();
@@ -110,7 +112,7 @@ impl Emitter<'_> {
 
     pub(super) fn weights_backward(&mut self, layer: &Layer<'_>, x: usize, dz: Array) {
         let affine = layer.affine;
-        let parts = self.parts(layer);
+        let parts = parts(layer.weights_size());
         let weights = self.weights_at(affine.weight);
         let velocity = self.setup.common.velocity + 4 * affine.weight as u64;
         let epilogue = match parts {
@@ -129,8 +131,9 @@ impl Emitter<'_> {
                 (product.args.parts, product.args.k_per_part) = (parts as i32, per_part as i32);
             }
         }
-        let launch = product.launch(self.tables);
-        self.launches.push(launch);
+        product.packed = self.packed[1];
+        let launches = product.launches(self.tables);
+        self.launches.extend(launches);
         if let Some((parts, _)) = parts {
             let args = FinishArgs {
                 weights: weights.values,

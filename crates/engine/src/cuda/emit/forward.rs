@@ -80,8 +80,9 @@ impl Emitter<'_> {
             product.args.active = self.value(active);
             product.args.active_x = self.tables.put(&elsewhere(active).writes());
         }
-        let launch = product.launch(self.tables);
-        self.launches.push(launch);
+        product.packed = self.packed[0];
+        let launches = product.launches(self.tables);
+        self.launches.extend(launches);
     }
 
     pub(super) fn elementwise(

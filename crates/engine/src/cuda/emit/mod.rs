@@ -10,7 +10,7 @@ use crate::cuda::args::{Address, Array, DescentArgs, EndArgs, ExamplesArgs};
 use crate::cuda::blueprint::{Affine, Blueprint, Node, Op};
 use crate::cuda::launch::{Kernel, Lane, Launch, Memory, Source, Tables};
 use crate::cuda::plane::Plane;
-use crate::cuda::product::{Precision, Size, array, parts};
+use crate::cuda::product::{Epilogue, Size, Units, array, packed_floats, parts};
 use spec::{Optimizer, Regularizers, UpdateRule};
 
 /// Threads of kernels that take one value each.
@@ -38,8 +38,8 @@ pub struct Setup<'a> {
     pub print: &'a Blueprint,
     /// Runs.
     pub replicas: usize,
-    /// How exactly products are taken.
-    pub precision: Precision,
+    /// What takes products.
+    pub units: Units,
     /// The descent.
     pub optimizer: Optimizer,
     /// Dropout is in the blueprint; the rest is here.
@@ -91,6 +91,8 @@ pub struct Emitter<'a> {
     sums: Address,
     line_back: Address,
     partial: Address,
+    /// Room for factors to be packed: on the main lane, and on the side.
+    packed: [Address; 2],
 }
 
 /// The launches of one training step: draw, forward, loss, backward with the update.
@@ -164,6 +166,7 @@ impl<'a> Emitter<'a> {
             sums: 0,
             line_back: 0,
             partial: 0,
+            packed: [0; 2],
         };
         emitter.take_memory();
         emitter
@@ -205,6 +208,34 @@ impl<'a> Emitter<'a> {
                 .max();
             self.partial = self.memory.take(needed.unwrap_or(0));
         }
+        for aside in [false, true] {
+            let needed = (print.nodes.iter()).map(|node| self.packed_floats(node, aside));
+            if let Some(floats) = needed.max().filter(|floats| *floats > 0) {
+                self.packed[usize::from(aside)] = self.memory.take(floats);
+            }
+        }
+    }
+
+    /// Floats that the products of a node pack at most, those of the main lane or the others.
+    fn packed_floats(&self, node: &Node, aside: bool) -> usize {
+        let Op::Affine(affine) = &node.op else {
+            return 0;
+        };
+        let layer = self.layer(affine, node);
+        let weights = (layer.weights_size(), Epilogue::Partial);
+        let forward = (layer.forward_size(), Epilogue::Forward);
+        let data = (layer.data_size(), Epilogue::Data);
+        let products: &[_] = match (aside, self.training) {
+            (true, true) => &[weights],
+            (true, false) => &[],
+            // What has images as columns is not packed.
+            (false, _) if affine.dense => &[],
+            (false, true) => &[forward, data],
+            (false, false) => &[forward],
+        };
+        let floats =
+            |(size, epilogue): &(Size, Epilogue)| packed_floats(*size, *epilogue, self.setup.units);
+        products.iter().map(floats).max().unwrap_or(0)
     }
 
     /// Floats of a weight gradient in parts.
@@ -213,7 +244,7 @@ impl<'a> Emitter<'a> {
             return 0;
         };
         let layer = self.layer(affine, node);
-        match self.parts(&layer) {
+        match parts(layer.weights_size()) {
             None => 0,
             Some((parts, _)) => parts * self.part_floats(&layer) * self.setup.replicas,
         }
@@ -221,15 +252,6 @@ impl<'a> Emitter<'a> {
 
     fn part_floats(&self, layer: &Layer<'_>) -> usize {
         (layer.rows() + usize::from(layer.affine.bias)) * layer.output.pixel
-    }
-
-    fn parts(&self, layer: &Layer<'_>) -> Option<(usize, usize)> {
-        parts(Size {
-            m: layer.rows(),
-            n: layer.output.pixel,
-            k: self.batch * layer.output.pixels(),
-            replicas: self.setup.replicas,
-        })
     }
 
     fn layer<'b>(&self, affine: &'b Affine, node: &Node) -> Layer<'b>
@@ -242,7 +264,7 @@ impl<'a> Emitter<'a> {
             output: &self.setup.print.planes[node.output],
             batch: self.batch,
             replicas: self.setup.replicas,
-            precision: self.setup.precision,
+            units: self.setup.units,
         }
     }
 

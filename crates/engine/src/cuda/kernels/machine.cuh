@@ -65,6 +65,62 @@ __device__ __forceinline__ void multiply(float (&c)[4], u32 a0, u32 a1, u32 a2, 
         : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 }
 
+#if GROUPED
+// Four warps multiply together, and the tensor cores read B from shared memory by themselves. Between
+// the start of a product and the wait for it, its registers and its tile must be left alone.
+
+// What threads wrote to shared memory, the tensor cores can read after the next barrier.
+__device__ __forceinline__ void show_tensor_cores() {
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+// Before products whose factors, or sums, were written to registers.
+__device__ __forceinline__ void begin_products() {
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+
+// The products since the last call are a group.
+__device__ __forceinline__ void end_products() {
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+
+// Waits for all of the warps' groups but the last few.
+template <int BUT>
+__device__ __forceinline__ void wait_products() {
+    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(BUT) : "memory");
+}
+
+// Starts c ← c + a·b, where a holds 8 terms of 16 rows, of each of four warps, as for `multiply`, and b
+// lies in a tile of rows of 32 terms, one for each column of c, from term `first` on. The tile begins at
+// a whole 1024 bytes, and the sixteens of row r are in the order 0 ^ r % 8, 1 ^ r % 8, …
+#define SUMS(j) "+f"(c[j][0]), "+f"(c[j][1]), "+f"(c[j][2]), "+f"(c[j][3])
+#define SUMS_4(j) SUMS(j), SUMS(j + 1), SUMS(j + 2), SUMS(j + 3)
+#define NAMES_32                                                               \
+    "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,"                   \
+    "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31"
+#define NAMES_64                                                                   \
+    NAMES_32 ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,"   \
+             "%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
+__device__ __forceinline__ void multiply_group(float (&c)[TILE_N / 8][4], const u32 (&a)[4],
+                                               const float* tile, int first) {
+    // In sixteens: where it begins, a distance that is not used, 1024 bytes from eight rows to the
+    // next; and the order of sixteens.
+    const u64 b = (shared_address(tile) + 4 * first) >> 4 | 1ull << 16 | 64ull << 32 | 1ull << 62;
+#if TILE_N == 128
+    asm volatile("wgmma.mma_async.sync.aligned.m64n128k8.f32.tf32.tf32 {" NAMES_64
+                 "}, {%64,%65,%66,%67}, %68, 1, 1, 1;"
+                 : SUMS_4(0), SUMS_4(4), SUMS_4(8), SUMS_4(12)
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+#else
+    static_assert(TILE_N == 64, "written for 64 and 128 columns");
+    asm volatile("wgmma.mma_async.sync.aligned.m64n64k8.f32.tf32.tf32 {" NAMES_32
+                 "}, {%32,%33,%34,%35}, %36, 1, 1, 1;"
+                 : SUMS_4(0), SUMS_4(4)
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+#endif
+}
+#endif
+
 #if CLUSTER > 1
 // What a thread wrote before it arrives can be read by the cluster's other blocks after they have
 // waited. A thread arrives and waits in turn.

@@ -114,15 +114,11 @@ struct Mover {
     }
 };
 
-typedef Mover<TILE_N, B_INNER, B_VECTOR, B_SEGMENT, B_STEP, B_JUMP> MoverB;
-
 #if HALO == 0
 // A tile by tile of the sum.
 struct MoverA : Mover<TILE_M, A_INNER, A_VECTOR, A_SEGMENT, A_STEP, A_JUMP> {
-    static constexpr int BUFFERS = STAGES;
-
     __device__ __forceinline__ void start(const Product& p, int replica, int first_m, int warp_m,
-                                          int warp_k) {
+                                          int warp_k, float*) {
         Mover::start(p.a, replica, first_m, p.m, warp_m, warp_k);
     }
 
@@ -137,27 +133,28 @@ struct MoverA : Mover<TILE_M, A_INNER, A_VECTOR, A_SEGMENT, A_STEP, A_JUMP> {
 struct MoverA {
     static constexpr int STRIDE = TILE_K + 4;
     static constexpr int FLOATS = HALO * STRIDE;
-    static constexpr int BUFFERS = 2;
     // A thread copies four channels of every PLACES-th pixel.
     static constexpr int CHUNKS = TILE_K / 4;
     static constexpr int PLACES = THREADS / CHUNKS;
     static constexpr int PASSES = (HALO + PLACES - 1) / PLACES;
     const float* values;  // from the thread's first on
-    const int* tap_table;
     int left;             // floats from there to the end
+    int* taps;            // where each reads, in shared memory
     int tap, here, next;  // the tile's tap, and where it and the next one read
     int row[M_FRAGMENTS][2];  // where the thread's fragments begin
 
-    __device__ __forceinline__ void start(const Product& p, int replica, int first_m, int warp_m,
-                                          int) {
+    // `place`: the buffers, and behind them the taps.
+    __device__ __forceinline__ void start(const Product& p, int replica, int first_m, int warp_m, int,
+                                          float* place) {
         const int first = __ldg(p.a.x + first_m) + p.halo_first;
         const int own = first + threadIdx.x / CHUNKS * PIXEL + threadIdx.x % CHUNKS * 4;
         values = p.a.values + replica * p.a.replica + own;
         left = p.halo_end - own;
-        tap_table = p.a.k;
+        taps = reinterpret_cast<int*>(place + 2 * FLOATS);
+        if (threadIdx.x < TAPS) taps[threadIdx.x] = __ldg(p.a.k + threadIdx.x) * STRIDE;
         tap = 0;
-        here = __ldg(tap_table) * STRIDE;
-        next = __ldg(tap_table + 1) * STRIDE;
+        here = __ldg(p.a.k) * STRIDE;
+        next = __ldg(p.a.k + 1) * STRIDE;
 #pragma unroll
         for (int i = 0; i < M_FRAGMENTS; ++i) {
 #pragma unroll
@@ -189,11 +186,17 @@ struct MoverA {
     __device__ __forceinline__ void pass_on() {
         tap = tap + 1 == TAPS ? 0 : tap + 1;
         here = next;
-        next = __ldg(tap_table + (tap + 1 == TAPS ? 0 : tap + 1)) * STRIDE;
+        next = taps[tap + 1 == TAPS ? 0 : tap + 1];
     }
 
     __device__ __forceinline__ float at(const float* tile, int i, int half, int k) const {
         return tile[row[i][half] + here + k];
     }
 };
+
+__device__ __forceinline__ void swap(float*& one, float*& other) {
+    float* kept = one;
+    one = other;
+    other = kept;
+}
 #endif

@@ -1,5 +1,68 @@
-// The product kernel: product.cuh says what it computes, mover.cuh, fragments.cuh and epilogue.cuh
-// hold its parts.
+// The product kernel: product.cuh says what it computes, mover.cuh how tiles come to shared memory,
+// single.cuh and grouped.cuh how they are multiplied, epilogue.cuh what becomes of the sums.
+
+// Adds the terms of a block to its sums, and those of B to the thread's bias sum. `meanwhile` is called
+// when the first tiles are on their way.
+template <typename Meanwhile>
+__device__ __forceinline__ void sum(const Product& p, const Block& block, float* shared,
+                                    float (&c)[M_FRAGMENTS][N_FRAGMENTS][4], float& bias_sum,
+                                    Meanwhile meanwhile) {
+    float *tiles_b = shared, *tiles_a = shared + STAGES * MoverB::FLOATS;
+    const int warp_k = threadIdx.x / 32 % WARPS_K;
+    MoverA a;
+    MoverB b;
+    a.start(p, block.replica, block.first_m, block.warp_m, 8 * warp_k, tiles_a);
+    b.start(p, block, 8 * warp_k);
+#if HALO == 0
+    a.look(block.first_k, block.end_k);
+#endif
+    b.look(block.first_k, block.end_k);
+#if HALO > 0
+    a.copy_channels(tiles_a);
+#endif
+    auto issue = [&](int tile, int slot) {
+        if (tile < block.tiles) {
+            int k = block.first_k + tile * TILE_K;
+#if HALO == 0
+            a.issue(tiles_a + slot * MoverA::FLOATS, k, block.end_k);
+            a.look(k + TILE_K, block.end_k);
+#endif
+            b.issue(tiles_b + slot * MoverB::FLOATS, k, block.end_k);
+            b.look(k + TILE_K, block.end_k);
+        }
+        end_copies();
+    };
+#pragma unroll
+    for (int tile = 0; tile < STAGES - 1; ++tile) issue(tile, tile);
+    meanwhile();
+    int slot = 0, free = STAGES - 1;
+#if HALO > 0
+    float *tile_a = tiles_a, *other_a = tiles_a + MoverA::FLOATS;
+#endif
+    for (int tile = 0; tile < block.tiles; ++tile) {
+        wait_copies<STAGES - 2>();
+#if GROUPED
+        show_tensor_cores();
+#endif
+        __syncthreads();
+#if HALO > 0
+        // All warps are through with the channels before these.
+        if (a.tap == 0 && tile + TAPS < block.tiles) a.copy_channels(other_a);
+#else
+        const float* tile_a = tiles_a + slot * MoverA::FLOATS;
+#endif
+        issue(tile + STAGES - 1, free);
+        const float* tile_b = tiles_b + slot * MoverB::FLOATS;
+        multiply_tile(c, a, b, tile_a, tile_b);
+        if (block.sums_bias) bias_sum += MoverB::column_sum(tile_b, threadIdx.x);
+        free = slot;
+        slot = slot + 1 == STAGES ? 0 : slot + 1;
+#if HALO > 0
+        a.pass_on();
+        if (a.tap == 0) swap(tile_a, other_a);
+#endif
+    }
+}
 
 #if WARPS_K > 1
 // Adds what the warps of one tile have summed, in their order, into those of the first.
@@ -22,104 +85,50 @@ __device__ __forceinline__ void add_warps(float (&c)[M_FRAGMENTS][N_FRAGMENTS][4
 }
 #endif
 
-#if HALO > 0
-__device__ __forceinline__ void swap(float*& one, float*& other) {
-    float* kept = one;
-    one = other;
-    other = kept;
-}
-#endif
-
 extern "C" __global__ void __launch_bounds__(THREADS, TOGETHER)
 product(const __grid_constant__ Product p) {
     const int replica = blockIdx.z;
     if (!p.replicas[replica].active) return;
-    extern __shared__ __align__(16) float shared[];
-    float* tiles_a = shared;
-    float* tiles_b = shared + MoverA::BUFFERS * MoverA::FLOATS;
+    extern __shared__ __align__(1024) float shared[];
 
-    const int first_m = blockIdx.x * TILE_M;
-    const int part = blockIdx.y % p.parts, first_n = blockIdx.y / p.parts * TILE_N;
-    const int first_k = part * p.k_per_part, end_k = min(p.k, first_k + p.k_per_part);
-    const int tiles = end_k > first_k ? (end_k - first_k + TILE_K - 1) / TILE_K : 0;
+    Block block;
+    block.replica = replica;
+    block.first_m = blockIdx.x * TILE_M;
+    block.first_n = blockIdx.y / p.parts * TILE_N;
+    const int part = blockIdx.y % p.parts;
+    block.first_k = part * p.k_per_part;
+    block.end_k = min(p.k, block.first_k + p.k_per_part);
+    const int terms = max(block.end_k - block.first_k, 0);
+    block.tiles = (terms + TILE_K - 1) / TILE_K;
+    const int warp = threadIdx.x / 32 / WARPS_K;
+    block.warp_m = warp / WARPS_N * WARP_M;
+    block.warp_n = warp % WARPS_N * WARP_N;
+    block.sums_bias = (EPILOGUE == DESCEND || EPILOGUE == PARTIAL) && p.bias_row >= 0 &&
+                      blockIdx.x == 0 && threadIdx.x < TILE_N;
+    const int first_m = block.first_m, first_n = block.first_n;
 
-    MoverA a;
-    MoverB b;
-    const int warp = threadIdx.x / 32 / WARPS_K, warp_k = threadIdx.x / 32 % WARPS_K;
-    const int warp_m = warp / WARPS_N * WARP_M, warp_n = warp % WARPS_N * WARP_N;
-    a.start(p, replica, first_m, warp_m, 8 * warp_k);
-    b.start(p.b, replica, first_n, p.n, warp_n, 8 * warp_k);
-#if HALO == 0
-    a.look(first_k, end_k);
-#endif
-    b.look(first_k, end_k);
-#if HALO > 0
-    a.copy_channels(tiles_a);
-#endif
-    auto issue = [&](int tile, int slot) {
-        if (tile < tiles) {
-            int k = first_k + tile * TILE_K;
-#if HALO == 0
-            a.issue(tiles_a + slot * MoverA::FLOATS, k, end_k);
-            a.look(k + TILE_K, end_k);
-#endif
-            b.issue(tiles_b + slot * MoverB::FLOATS, k, end_k);
-            b.look(k + TILE_K, end_k);
-        }
-        end_copies();
-    };
-#pragma unroll
-    for (int tile = 0; tile < STAGES - 1; ++tile) issue(tile, tile);
-
-    const int group = threadIdx.x % 32 / 4, lane = threadIdx.x % 4;
     float* out = p.c + replica * p.c_replica + (EPILOGUE == PARTIAL ? part * p.part : 0);
     Sink sink{p, replica, out, p.replicas[replica].learning_rate};
+    float c[M_FRAGMENTS][N_FRAGMENTS][4] = {};
+    float bias_sum = 0.f;
 #if EPILOGUE == DESCEND
     Weights weights;
-    weights.read(sink, first_m, first_n);
-#endif
-    float c[M_FRAGMENTS][N_FRAGMENTS][4] = {};
-    const bool sums_bias =
-        (EPILOGUE == DESCEND || EPILOGUE == PARTIAL) && p.bias_row >= 0 && blockIdx.x == 0;
-    float bias_sum = 0.f;
-    int slot = 0, free = STAGES - 1;
-#if HALO > 0
-    float *tile_a = tiles_a, *other_a = tiles_a + MoverA::FLOATS;
-#endif
-    for (int tile = 0; tile < tiles; ++tile) {
-        wait_copies<STAGES - 2>();
-        __syncthreads();
-#if HALO > 0
-        // All warps are through with the channels before these.
-        if (a.tap == 0 && tile + TAPS < tiles) a.copy_channels(other_a);
+    sum(p, block, shared, c, bias_sum, [&] { weights.read(sink, first_m, first_n); });
 #else
-        const float* tile_a = tiles_a + slot * MoverA::FLOATS;
+    sum(p, block, shared, c, bias_sum, [] {});
 #endif
-        issue(tile + STAGES - 1, free);
-        const float* tile_b = tiles_b + slot * MoverB::FLOATS;
-        multiply_tile(c, a, b, tile_a, tile_b);
-        if (sums_bias && threadIdx.x < TILE_N) {
-#pragma unroll 8
-            for (int k = 0; k < TILE_K; ++k) bias_sum += tile_b[MoverB::place(threadIdx.x, k)];
-        }
-        free = slot;
-        slot = slot + 1 == STAGES ? 0 : slot + 1;
-#if HALO > 0
-        a.pass_on();
-        if (a.tap == 0) swap(tile_a, other_a);
-#endif
-    }
 
 #if WARPS_K > 1
     wait_all_copies();
     __syncthreads();
+    const int warp_k = threadIdx.x / 32 % WARPS_K;
     add_warps(c, shared, warp, warp_k);
     if (warp_k > 0) return;
 #endif
 #if C_INNER == 1
     wait_all_copies();
     __syncthreads();
-    spread(shared, c, warp_m, warp_n);
+    spread(shared, c, block.warp_m, block.warp_n);
     __syncthreads();
 #if EPILOGUE == DESCEND
     weights.step(sink, shared, first_m, first_n);
@@ -127,15 +136,16 @@ product(const __grid_constant__ Product p) {
     put_rows(sink, shared, first_m, first_n);
 #endif
 #else
+    const int group = threadIdx.x % 32 / 4, lane = threadIdx.x % 4;
 #pragma unroll
     for (int i = 0; i < M_FRAGMENTS; ++i) {
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
-            int m = first_m + warp_m + 16 * i + group + 8 * half;
+            int m = first_m + block.warp_m + 16 * i + group + 8 * half;
             if (m >= p.m) continue;
 #pragma unroll
             for (int j = 0; j < N_FRAGMENTS; ++j) {
-                int n = first_n + warp_n + 8 * j + 2 * lane;
+                int n = first_n + block.warp_n + 8 * j + 2 * lane;
                 if (n < p.n) sink.put(m, n, c[i][j][2 * half]);
                 if (n + 1 < p.n) sink.put(m, n + 1, c[i][j][2 * half + 1]);
             }
@@ -143,7 +153,7 @@ product(const __grid_constant__ Product p) {
     }
 #endif
     int n = first_n + threadIdx.x;
-    if (sums_bias && threadIdx.x < TILE_N && n < p.n) {
+    if (block.sums_bias && n < p.n) {
         int to = p.bias_row + n;
         if (EPILOGUE == PARTIAL) {
             out[to] = bias_sum;

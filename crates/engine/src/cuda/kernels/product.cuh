@@ -11,6 +11,7 @@
 //   TILE_M TILE_N TILE_K  what a block computes at a time
 //   WARPS_M WARPS_N       how its warps share the tile,
 //   WARPS_K               and the terms of its sums
+//   GROUPED               1: warps multiply by fours, and B is packed for the tensor cores
 //   STAGES                tiles in flight from memory
 //   TOGETHER              blocks of a multiprocessor that registers should allow
 //   A_INNER B_INNER       0: contiguous along k, 1: contiguous along m or n
@@ -75,4 +76,18 @@ struct Product {
     u32 relu;
     u32 add;
     Descent descent;
+};
+
+// Where term k of a column lies in a tile of 32 terms that is packed for the tensor cores to read.
+__device__ __forceinline__ int packed_place(int column, int k) {
+    return column * 32 + ((k / 4) ^ column % 8) * 4 + k % 4;
+}
+
+// What a block computes.
+struct Block {
+    int replica;
+    int first_m, first_n, first_k, end_k;
+    int tiles;           // of the sum
+    int warp_m, warp_n;  // where the warp's rows and columns begin in the tile
+    bool sums_bias;      // of the column that has the thread's number
 };

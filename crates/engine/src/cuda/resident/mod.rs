@@ -25,6 +25,8 @@ pub struct Limits {
     pub cluster: usize,
     /// Multiprocessors.
     pub processors: usize,
+    /// Whether four warps can multiply together.
+    pub groups: bool,
 }
 
 /// GPUs that tests cut networks for.
@@ -33,12 +35,14 @@ pub const H200: Limits = Limits {
     shared: 232_448,
     cluster: 16,
     processors: 132,
+    groups: true,
 };
 #[cfg(test)]
 pub const A100: Limits = Limits {
     shared: 166_912,
     cluster: 1,
     processors: 108,
+    groups: false,
 };
 
 /// Most hidden layers.
@@ -175,7 +179,7 @@ impl Resident {
             width: chain[0].1.shape.channels,
             classes: setup.print.classes,
             batch,
-            precision: setup.precision,
+            precision: setup.units.precision,
             rule: setup.optimizer.rule,
         };
         let plain = setup.regularizers.augmentation == Augmentation::default();

@@ -1,0 +1,63 @@
+// Tiles of B as warps that multiply together want them: rounded, the terms of a column one after the other,
+// in the order that `packed_place` says, zeros where there are no terms or columns.
+//
+// A block packs one tile. TILE_N, B_INNER and B_VECTOR are those of the product.
+
+#define PACKERS 256
+#define PACKED_TERMS 32
+
+struct Pack {
+    Operand b;
+    float* to;
+    i64 to_replica;
+    const Replica* replicas;
+    int n, k;
+};
+
+extern "C" __global__ void __launch_bounds__(PACKERS) pack(const __grid_constant__ Pack p) {
+    constexpr int FOURS = TILE_N * PACKED_TERMS / 4, OWN = FOURS / PACKERS;
+    const int replica = blockIdx.z;
+    if (!p.replicas[replica].active) return;
+    const int first_k = blockIdx.x * PACKED_TERMS, first_n = blockIdx.y * TILE_N;
+    const float* values = p.b.values + replica * p.b.replica;
+    const i64 tile = (i64)blockIdx.y * gridDim.x + blockIdx.x;
+    float* to = p.to + replica * p.to_replica + tile * (TILE_N * PACKED_TERMS);
+    auto value = [&](int n, int k) {
+        bool inside = n < p.n && k < p.k;
+        return inside ? __ldg(values + __ldg(p.b.x + n) + __ldg(p.b.k + k)) : 0.f;
+    };
+#if B_INNER == X_INNER
+    // Read along the columns, written along the terms.
+    __shared__ float turned[PACKED_TERMS][TILE_N + 1];
+#pragma unroll
+    for (int i = 0; i < 4 * OWN; ++i) {
+        const int at = threadIdx.x + i * PACKERS;
+        turned[at / TILE_N][at % TILE_N] = value(first_n + at % TILE_N, first_k + at / TILE_N);
+    }
+    __syncthreads();
+#endif
+#pragma unroll
+    for (int i = 0; i < OWN; ++i) {
+        // The four that comes to lie here.
+        const int at = threadIdx.x + i * PACKERS, column = at / 8, k = 4 * (at % 8 ^ column % 8);
+        float4 four;
+#if B_INNER == X_INNER
+        four = make_float4(turned[k][column], turned[k + 1][column], turned[k + 2][column],
+                           turned[k + 3][column]);
+#elif B_VECTOR == 4
+        const int n = first_n + column;
+        four = make_float4(0.f, 0.f, 0.f, 0.f);
+        if (n < p.n && first_k + k < p.k) {
+            const float* from = values + __ldg(p.b.x + n) + __ldg(p.b.k + first_k + k);
+            four = __ldg(reinterpret_cast<const float4*>(from));
+        }
+#else
+        const int n = first_n + column;
+        four = make_float4(value(n, first_k + k), value(n, first_k + k + 1),
+                           value(n, first_k + k + 2), value(n, first_k + k + 3));
+#endif
+        *reinterpret_cast<float4*>(to + 4 * at) =
+            make_float4(rounded_tf32(four.x), rounded_tf32(four.y), rounded_tf32(four.z),
+                        rounded_tf32(four.w));
+    }
+}
