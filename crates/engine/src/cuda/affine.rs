@@ -13,7 +13,7 @@
 use super::args::{Array, ProductArgs};
 use super::blueprint::Affine;
 use super::plane::Plane;
-use super::product::{Epilogue, Filter, Inner, Operand, Product, Size, Target, Units, even};
+use super::product::{Epilogue, Filter, Inner, Operand, Product, Room, Size, Target, Units, even};
 
 /// A layer between its planes, for a batch.
 #[derive(Debug, Clone, Copy)]
@@ -42,7 +42,7 @@ impl Layer<'_> {
             units: self.units,
             replicas: self.replicas,
             filter: None,
-            packed: 0,
+            room: Room::default(),
             args: ProductArgs {
                 scale: self.affine.scale,
                 bias_row: -1,

@@ -14,6 +14,10 @@ pub const COMPILER_VARIABLE: &str = "NOISESCALE_NVRTC";
 /// A compute capability, such as (9, 0).
 pub type Architecture = (i32, i32);
 
+/// The one architecture on which four warps multiply together: later ones do not have its
+/// instructions.
+pub const HOPPER: Architecture = (9, 0);
+
 /// The compiler, after it was found.
 #[derive(Debug, Clone, Copy)]
 pub struct Compiler(());
@@ -50,11 +54,11 @@ impl Compiler {
     pub fn compile(
         &self,
         kernel: &Kernel,
-        (major, minor): Architecture,
+        architecture: Architecture,
     ) -> Result<Vec<u8>, CudaError> {
         let text = CString::new(kernel.source.text()).expect("sources have no zero bytes");
-        // Hopper's own instructions, which later architectures do not have.
-        let own = if (major, minor) == (9, 0) { "a" } else { "" };
+        let (major, minor) = architecture;
+        let own = if architecture == HOPPER { "a" } else { "" };
         let mut options = vec![
             format!("--gpu-architecture=sm_{major}{minor}{own}"),
             "--std=c++17".to_owned(),

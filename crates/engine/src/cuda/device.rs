@@ -1,7 +1,7 @@
 //! A GPU that kernels can be launched on.
 
 use super::args::Address;
-use super::compiler::{Architecture, Compiler};
+use super::compiler::{Architecture, Compiler, HOPPER};
 use super::error::CudaError;
 use super::launch::{Kernel, Lane, Launch};
 use super::resident::Limits;
@@ -21,8 +21,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub const OLDEST: Architecture = (8, 0);
 /// Shared memory that every kernel may have without asking.
 const USUAL_SHARED: usize = 48 * 1024;
-/// The one architecture on which four warps multiply together.
-const HOPPER: Architecture = (9, 0);
 /// Blocks of a cluster that every GPU with clusters can run, and that the large ones can.
 const PORTABLE_CLUSTER: usize = 8;
 const LARGEST_CLUSTER: usize = 16;

@@ -305,6 +305,7 @@ bool Machine::let_run(Warp& warp) {
 bool Machine::run(const Grid& grid, unsigned first_block, unsigned order) {
     const bool backwards = order % 2, far = order / 2 % 2;
     early = order / 4 % 2;
+    misaligned = false;
     begin(grid, first_block);
     auto from_end = [&](size_t turn, size_t count) { return backwards ? count - 1 - turn : turn; };
     while (cluster.living > 0) {

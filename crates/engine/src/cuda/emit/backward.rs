@@ -94,7 +94,7 @@ impl Emitter<'_> {
                     // The mask lies as the gradient does: both have the same borders.
                     product.args.other = self.value(mask);
                 }
-                product.packed = self.packed[0];
+                product.room = self.packed[0];
                 for launch in product.launches(self.tables) {
                     self.launch(launch);
                 }
@@ -131,7 +131,7 @@ impl Emitter<'_> {
                 (product.args.parts, product.args.k_per_part) = (parts as i32, per_part as i32);
             }
         }
-        product.packed = self.packed[1];
+        product.room = self.packed[1];
         let launches = product.launches(self.tables);
         self.launches.extend(launches);
         if let Some((parts, _)) = parts {

@@ -80,7 +80,7 @@ impl Emitter<'_> {
             product.args.active = self.value(active);
             product.args.active_x = self.tables.put(&elsewhere(active).writes());
         }
-        product.packed = self.packed[0];
+        product.room = self.packed[0];
         let launches = product.launches(self.tables);
         self.launches.extend(launches);
     }

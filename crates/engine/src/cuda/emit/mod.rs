@@ -10,7 +10,7 @@ use crate::cuda::args::{Address, Array, DescentArgs, EndArgs, ExamplesArgs};
 use crate::cuda::blueprint::{Affine, Blueprint, Node, Op};
 use crate::cuda::launch::{Kernel, Lane, Launch, Memory, Source, Tables};
 use crate::cuda::plane::Plane;
-use crate::cuda::product::{Epilogue, Size, Units, array, packed_floats, parts};
+use crate::cuda::product::{Epilogue, Room, Size, Units, array, packed_floats, parts};
 use spec::{Optimizer, Regularizers, UpdateRule};
 
 /// Threads of kernels that take one value each.
@@ -92,7 +92,7 @@ pub struct Emitter<'a> {
     line_back: Address,
     partial: Address,
     /// Room for factors to be packed: on the main lane, and on the side.
-    packed: [Address; 2],
+    packed: [Room; 2],
 }
 
 /// The launches of one training step: draw, forward, loss, backward with the update.
@@ -166,7 +166,7 @@ impl<'a> Emitter<'a> {
             sums: 0,
             line_back: 0,
             partial: 0,
-            packed: [0; 2],
+            packed: [Room::default(); 2],
         };
         emitter.take_memory();
         emitter
@@ -210,9 +210,11 @@ impl<'a> Emitter<'a> {
         }
         for aside in [false, true] {
             let needed = (print.nodes.iter()).map(|node| self.packed_floats(node, aside));
-            if let Some(floats) = needed.max().filter(|floats| *floats > 0) {
-                self.packed[usize::from(aside)] = self.memory.take(floats);
-            }
+            let floats = needed.max().unwrap_or(0);
+            self.packed[usize::from(aside)] = Room {
+                at: self.memory.take(floats),
+                floats,
+            };
         }
     }
 

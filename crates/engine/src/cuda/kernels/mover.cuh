@@ -117,9 +117,8 @@ struct Mover {
 #if HALO == 0
 // A tile by tile of the sum.
 struct MoverA : Mover<TILE_M, A_INNER, A_VECTOR, A_SEGMENT, A_STEP, A_JUMP> {
-    __device__ __forceinline__ void start(const Product& p, int replica, int first_m, int warp_m,
-                                          int warp_k, float*) {
-        Mover::start(p.a, replica, first_m, p.m, warp_m, warp_k);
+    __device__ __forceinline__ void start(const Product& p, const Block& block, int warp_k, float*) {
+        Mover::start(p.a, block.replica, block.first_m, p.m, block.warp_m, warp_k);
     }
 
     __device__ __forceinline__ float at(const float* tile, int i, int half, int k) const {
@@ -144,11 +143,11 @@ struct MoverA {
     int row[M_FRAGMENTS][2];  // where the thread's fragments begin
 
     // `place`: the buffers, and behind them the taps.
-    __device__ __forceinline__ void start(const Product& p, int replica, int first_m, int warp_m, int,
-                                          float* place) {
+    __device__ __forceinline__ void start(const Product& p, const Block& block, int, float* place) {
+        const int first_m = block.first_m;
         const int first = __ldg(p.a.x + first_m) + p.halo_first;
         const int own = first + threadIdx.x / CHUNKS * PIXEL + threadIdx.x % CHUNKS * 4;
-        values = p.a.values + replica * p.a.replica + own;
+        values = p.a.values + block.replica * p.a.replica + own;
         left = p.halo_end - own;
         taps = reinterpret_cast<int*>(place + 2 * FLOATS);
         if (threadIdx.x < TAPS) taps[threadIdx.x] = __ldg(p.a.k + threadIdx.x) * STRIDE;
@@ -159,7 +158,7 @@ struct MoverA {
         for (int i = 0; i < M_FRAGMENTS; ++i) {
 #pragma unroll
             for (int half = 0; half < 2; ++half) {
-                int m = first_m + warp_m + threadIdx.x % 32 / 4 + 16 * i + 8 * half;
+                int m = first_m + block.warp_m + threadIdx.x % 32 / 4 + 16 * i + 8 * half;
                 int x = m < p.m ? __ldg(p.a.x + m) - __ldg(p.a.x + first_m) : 0;
                 row[i][half] = x / PIXEL * STRIDE + threadIdx.x % 4;
             }

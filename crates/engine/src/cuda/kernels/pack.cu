@@ -57,7 +57,7 @@ extern "C" __global__ void __launch_bounds__(PACKERS) pack(const __grid_constant
                            value(n, first_k + k + 2), value(n, first_k + k + 3));
 #endif
         *reinterpret_cast<float4*>(to + 4 * at) =
-            make_float4(rounded_tf32(four.x), rounded_tf32(four.y), rounded_tf32(four.z),
-                        rounded_tf32(four.w));
+            make_float4(whole(factor(four.x)), whole(factor(four.y)), whole(factor(four.z)),
+                        whole(factor(four.w)));
     }
 }

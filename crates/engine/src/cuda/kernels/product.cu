@@ -11,7 +11,7 @@ __device__ __forceinline__ void sum(const Product& p, const Block& block, float*
     const int warp_k = threadIdx.x / 32 % WARPS_K;
     MoverA a;
     MoverB b;
-    a.start(p, block.replica, block.first_m, block.warp_m, 8 * warp_k, tiles_a);
+    a.start(p, block, 8 * warp_k, tiles_a);
     b.start(p, block, 8 * warp_k);
 #if HALO == 0
     a.look(block.first_k, block.end_k);

@@ -4,10 +4,6 @@
 // addition does what the conversion instruction would do at a fraction of its rate.
 __device__ __forceinline__ u32 tf32(float x) { return __float_as_uint(x) + 0x1000u; }
 
-__device__ __forceinline__ float rounded_tf32(float x) {
-    return __uint_as_float(tf32(x) & 0xffffe000u);
-}
-
 // A factor as TERMS > 1 ? two numbers : one. The second is what rounding took from the first.
 struct Factor {
     u32 high;

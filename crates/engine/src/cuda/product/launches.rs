@@ -1,7 +1,7 @@
 //! The variant of the kernel that computes a product, and its launch.
 
 use super::spacing::Spacing;
-use super::tile::{PACKED_TERMS, Size, Tile, grouped};
+use super::tile::{PACKED_TERMS, Size, Tile};
 use super::{Filter, Inner, Product, Target, array};
 use crate::cuda::args::{PackArgs, ProductArgs};
 use crate::cuda::launch::{Define, Kernel, Launch, Source, Tables};
@@ -56,11 +56,9 @@ impl Product {
         };
         debug_assert_eq!(size.k, self.b.k.len());
         let by_rows = matches!(self.target, Target::ByRows(_));
-        let grouped = by_rows && self.packed != 0 && grouped(size, self.epilogue, self.units);
-        let tile = match grouped {
-            true => Tile::grouped(size, self.epilogue),
-            false => Tile::of(size, by_rows, self.epilogue),
-        };
+        let grouped = Tile::grouped(size, self.epilogue, self.units)
+            .filter(|tile| by_rows && tile.packed_floats(size) * self.replicas <= self.room.floats);
+        let tile = grouped.unwrap_or_else(|| Tile::of(size, by_rows, self.epilogue));
         let halo = self.halo(tile);
         let (pixel, taps) = match (halo, &self.filter) {
             (1.., Some(filter)) => (filter.pixel, filter.taps.len()),
@@ -70,7 +68,7 @@ impl Product {
             size,
             tile,
             by_rows,
-            grouped,
+            grouped: grouped.is_some(),
             halo,
             taps,
             pixel,
@@ -159,7 +157,7 @@ impl Product {
     fn pack(&mut self, form: &Form) -> Launch {
         let (size, columns) = (form.size, form.tile.n);
         let (tiles, across) = (size.k.div_ceil(PACKED_TERMS), size.n.div_ceil(columns));
-        let to = array(self.packed, across * tiles * columns * PACKED_TERMS);
+        let to = array(self.room.at, form.tile.packed_floats(size));
         let args = PackArgs {
             b: self.args.b,
             to,

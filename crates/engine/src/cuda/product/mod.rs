@@ -110,10 +110,19 @@ pub struct Product {
     pub replicas: usize,
     /// A is read through a filter.
     pub filter: Option<Filter>,
-    /// Room for B to be packed, of as many floats as [`packed_floats`] says; 0 where there is none.
-    pub packed: Address,
+    /// Room for B to be packed.
+    pub room: Room,
     /// All other arguments.
     pub args: ProductArgs,
+}
+
+/// A buffer of so many floats; none by default.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Room {
+    /// Where it is.
+    pub at: Address,
+    /// How large.
+    pub floats: usize,
 }
 
 /// How the sum of a convolution takes A: 32 channels through all taps, then the next.

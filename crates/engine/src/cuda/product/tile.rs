@@ -160,14 +160,23 @@ impl Tile {
         }
     }
 
-    /// For warps that multiply together: eight, of 16 rows each.
-    pub(super) fn grouped(size: Size, epilogue: Epilogue) -> Self {
-        Self {
+    /// For warps that multiply by fours, eight of 16 rows each, a C that is contiguous along n: where
+    /// they can, and tiles are large.
+    pub(super) fn grouped(size: Size, epilogue: Epilogue, units: Units) -> Option<Self> {
+        let tile = Self::by_rows(size, epilogue);
+        let able = units.groups && units.precision == Precision::Tf32;
+        let large = (tile.m, tile.k) == (128, PACKED_TERMS) && tile.n >= 64;
+        (able && large && size.m >= PACKED_ROWS).then_some(Self {
             warps: (8, 1, 1),
             stages: 2,
             together: 2,
-            ..Self::by_rows(size, epilogue)
-        }
+            ..tile
+        })
+    }
+
+    /// Floats of one run's B when it is packed by these tiles.
+    pub(super) fn packed_floats(&self, size: Size) -> usize {
+        size.n.next_multiple_of(self.n) * size.k.next_multiple_of(PACKED_TERMS)
     }
 
     /// Threads of a block.
@@ -192,26 +201,10 @@ pub(super) const PACKED_TERMS: usize = 32;
 /// Rows for which packing B pays.
 const PACKED_ROWS: usize = 512;
 
-/// Whether four warps at a time compute a product whose C is contiguous along n: where they can, and
-/// tiles are large.
-pub(super) fn grouped(size: Size, epilogue: Epilogue, units: Units) -> bool {
-    let tile = Tile::by_rows(size, epilogue);
-    units.groups
-        && units.precision == Precision::Tf32
-        && epilogue != Epilogue::Descend
-        && size.m >= PACKED_ROWS
-        && (tile.m, tile.k) == (128, PACKED_TERMS)
-        && tile.n >= 64
-}
-
-/// Floats that packing B takes; 0 where it is not packed.
+/// Floats that packing B takes, of all runs; 0 where it is not packed.
 pub fn packed_floats(size: Size, epilogue: Epilogue, units: Units) -> usize {
-    match grouped(size, epilogue, units) {
-        true => {
-            size.n.next_multiple_of(128) * size.k.next_multiple_of(PACKED_TERMS) * size.replicas
-        }
-        false => 0,
-    }
+    let tile = Tile::grouped(size, epilogue, units);
+    tile.map_or(0, |tile| tile.packed_floats(size) * size.replicas)
 }
 
 /// How many parts the long sums of a weight gradient are cut into, and the terms of each; `None`
