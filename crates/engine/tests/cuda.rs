@@ -204,7 +204,8 @@ fn cases(gpu: &Gpu) -> Vec<(&'static str, Run)> {
         ),
         (
             "wrn, images of 32 × 32",
-            run(wrn, &[cifar, "search.batch_sizes=[1]"], 2, 1e-2, steps),
+            // At 10⁻² the CPU's own losses part by 6·10⁻⁴ if the rate changes by 10⁻⁷.
+            run(wrn, &[cifar, "search.batch_sizes=[1]"], 2, 3e-4, steps),
         ),
     ]
 }
@@ -358,23 +359,29 @@ fn warps_multiply_together_as_one_by_one() {
         eprintln!("skipped: this GPU's warps do not multiply together");
         return;
     }
+    let digits = |batch| ["task.dataset=\"digits\"", batch];
     let wrn = "kind = \"wrn\"\nblocks = 1";
-    let images = ["task.dataset=\"digits\"", "search.batch_sizes=[32]"];
-    let run = run(wrn, &images, 4, 1e-3, 2);
-    let data = DeviceData::new(&data(&run, &gpu), device).unwrap();
-    let losses = |groups| {
-        let limits = Limits {
-            processors: 1,
-            groups,
-            ..own
+    let mlp = "kind = \"mlp\"\nhidden = [1, 1]";
+    for run in [
+        run(wrn, &digits("search.batch_sizes=[32]"), 4, 1e-3, 2),
+        // Its last columns, and of the first layer the last terms, fill no tile.
+        run(mlp, &digits("search.batch_sizes=[104]"), 520, 1.0, 3),
+    ] {
+        let data = DeviceData::new(&data(&run, &gpu), device).unwrap();
+        let losses = |groups| {
+            let limits = Limits {
+                processors: 1,
+                groups,
+                ..own
+            };
+            let plan = CohortPlan::new(&run, Precision::Tf32, limits).unwrap();
+            losses_by(&plan, device, std::slice::from_ref(&run), &data).0
         };
-        let plan = CohortPlan::new(&run, Precision::Tf32, limits).unwrap();
-        losses_by(&plan, device, std::slice::from_ref(&run), &data).0
-    };
-    let (together, one_by_one) = (losses(true), losses(false));
-    let difference = greatest_difference(&together, &one_by_one);
-    println!("{together:?}, {one_by_one:?}: {difference:.1e}");
-    assert!(difference < 1e-5, "{difference}");
+        let (together, one_by_one) = (losses(true), losses(false));
+        let difference = greatest_difference(&together, &one_by_one);
+        println!("{together:?}, {one_by_one:?}: {difference:.1e}");
+        assert!(difference < 1e-5, "{difference}");
+    }
 }
 
 #[test]

@@ -86,6 +86,8 @@ pub struct ProductArgs {
     pub relu: u32,
     pub add: u32,
     pub descent: DescentArgs,
+    pub rounds: u32,
+    pub ahead: u32,
     pub pad: u32,
 }
 
@@ -117,7 +119,7 @@ pub struct DrawArgs {
     pub crop_padding: i32,
     pub flip: u32,
     pub first: i32,
-    pub pad: u32,
+    pub rounds: u32,
 }
 
 /// `struct Examples` of `batch.cu`.

@@ -48,7 +48,6 @@ impl Source {
             ),
             Self::Pack => concat!(
                 include_str!("kernels/product.cuh"),
-                include_str!("kernels/tensor.cuh"),
                 include_str!("kernels/pack.cu"),
             ),
             Self::Batch => include_str!("kernels/batch.cu"),

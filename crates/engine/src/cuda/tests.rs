@@ -15,10 +15,11 @@ use spec::{
 };
 use std::collections::BTreeSet;
 
+/// With batch norm there is dropout as well.
 fn network(family: &Family, width: u32, batch_norm: bool, input: Shape) -> Network {
     let variant = Variant {
         batch_norm,
-        dropout: 0.3,
+        dropout: if batch_norm { 0.3 } else { 0.0 },
     };
     let width = Width::new(width).unwrap();
     family.network(width, variant, input, 10).unwrap()
@@ -124,7 +125,12 @@ fn every_kernel(limits: Limits) -> BTreeSet<Kernel> {
     let mut kernels = BTreeSet::new();
     for (family, input, widths) in families() {
         for width in widths {
-            for (batch_norm, batch, replicas) in [(false, 8, 100), (true, 64, 20)] {
+            for (batch_norm, batch, replicas) in [(false, 8, 100), (false, 72, 20), (true, 64, 20)]
+            {
+                // Other families have dense layers of as many images in the last.
+                if batch == 72 && !matches!(family, Family::Mlp { .. }) {
+                    continue;
+                }
                 let print = blueprint(&network(&family, width, batch_norm, input));
                 for precision in [Precision::Tf32, Precision::Fp32] {
                     let all = launches(&print, replicas, batch, precision, limits);
@@ -206,6 +212,25 @@ fn a_residual_chain_has_one_gradient() {
         print.gradient[sums[2].output]
     );
     assert!(!print.nodes.iter().any(|node| matches!(node.op, Op::Add)));
+}
+
+/// Those alone may be rounded when they are written.
+#[test]
+fn planes_between_dense_layers_are_factors() {
+    let input = DatasetName::Mnist.shape();
+    let factors = |family: &Family, batch_norm| {
+        let print = blueprint(&network(family, 8, batch_norm, input));
+        let planes = 0..print.planes.len();
+        planes.filter(|at| print.factor[*at]).collect::<Vec<_>>()
+    };
+    let mlp = Family::Mlp { hidden: vec![1, 1] };
+    // The input and two hidden layers; the logits are for the loss.
+    assert_eq!(factors(&mlp, false), [0, 1, 2]);
+    // Norms and dropout come between.
+    assert_eq!(factors(&mlp, true), [0]);
+    // Behind two convolutions and their pools, which write what the first dense layer reads.
+    assert_eq!(factors(&Family::Cnn { pool: Pool::Max }, false), [5, 6]);
+    assert!(factors(&Family::Wrn { blocks: 2 }, false).is_empty());
 }
 
 #[test]

@@ -50,6 +50,15 @@ void copy(void* to, const void* from, int bytes, int size);
 void end_copies();
 void wait_copies(int but);
 
+// Copies of whole tiles, for all threads of a block to wait for. They happen at once, or when the first one
+// waits.
+struct Arrival {
+    unsigned number;
+};
+void expect_arrivals(Arrival* first, int count);
+void copy_whole(void* to, const void* from, int bytes, Arrival* arrival);
+void wait_arrival(Arrival* arrival, int before);
+
 // How a kernel is called: with one structure.
 typedef void (*Entry)(const void* args);
 

@@ -109,6 +109,7 @@ inline void copy_16(void* to, const void* from, int bytes) {
     emulated::copy(to, from, bytes, 16);
 }
 inline void copy_4(void* to, const void* from, int bytes) { emulated::copy(to, from, bytes, 4); }
+inline void fetch_line(const void*) {}
 inline void end_copies() { emulated::end_copies(); }
 template <int BUT>
 inline void wait_copies() {
@@ -122,6 +123,9 @@ inline void multiply(float (&c)[4], uint32_t a0, uint32_t a1, uint32_t a2, uint3
                      uint32_t b1) {
     emulated::multiply(c, {a0, a1, a2, a3}, {b0, b1});
 }
+#if B_PACKED
+using emulated::Arrival;  // and what there is for it
+#endif
 #if GROUPED
 inline void show_tensor_cores() {}
 inline void begin_products() {}

@@ -115,6 +115,13 @@ struct Meeting {
     }
 };
 
+// Where whole copies arrive.
+struct Whole {
+    std::vector<Copy> pending;
+    int arrived = 0;
+    std::vector<Fiber*> waiting;  // for a copy that nobody has started yet
+};
+
 // What a thread of the host runs blocks with.
 struct Machine {
     Entry entry = nullptr;
@@ -127,6 +134,7 @@ struct Machine {
     std::vector<Warp> warps;
     std::vector<Meeting> blocks;
     Meeting cluster;
+    std::vector<Whole> wholes;
     std::vector<unsigned char*> shared;
     unsigned char* stacks = nullptr;
     size_t stack_count = 0, shared_bytes = 0, warps_per_block = 0;
@@ -205,6 +213,12 @@ float value_of(uint32_t tf32) {
     return value;
 }
 
+void arrive_all(Whole& whole) {
+    for (const Copy& copy : whole.pending) carry_out(copy);
+    whole.arrived += whole.pending.size();
+    whole.pending.clear();
+}
+
 void multiply_warp(const Warp& warp) {
     float a[16][8], b[8][8];
     for (int lane = 0; lane < LANES; ++lane) {
@@ -268,6 +282,7 @@ void Machine::begin(const Grid& grid, unsigned first_block) {
     warps.assign(grid.cluster * warps_per_block, Warp());
     blocks.assign(grid.cluster, Meeting{threads});
     cluster = Meeting{count};
+    wholes.clear();
     for (unsigned i = 0; i < count; ++i) {
         Fiber& f = fibers[i];
         const unsigned block = i / threads, thread = i % threads, number = first_block + block;
@@ -431,6 +446,36 @@ void wait_copies(int but) {
         carry_out(copy);
     }
     self->copies.resize(kept);
+}
+
+void expect_arrivals(Arrival* first, int count) {
+    for (int i = 0; i < count; ++i) {
+        first[i].number = machine->wholes.size();
+        machine->wholes.emplace_back();
+    }
+}
+
+void copy_whole(void* to, const void* from, int bytes, Arrival* arrival) {
+    Whole& whole = machine->wholes[arrival->number];
+    if (((uintptr_t)to | (uintptr_t)from | bytes) % 16 != 0) machine->misaligned = true;
+    whole.pending.push_back({to, from, bytes, bytes, 0});
+    if (machine->early) arrive_all(whole);
+    for (Fiber* fiber : whole.waiting) fiber->ready = true;
+    whole.waiting.clear();
+}
+
+void wait_arrival(Arrival* arrival, int before) {
+    const unsigned number = arrival->number;
+    while (machine->wholes[number].arrived <= before) {
+        Whole& whole = machine->wholes[number];
+        if (!whole.pending.empty()) {
+            arrive_all(whole);
+            continue;
+        }
+        machine->running->ready = false;
+        whole.waiting.push_back(machine->running);
+        give_way();
+    }
 }
 
 bool run(Entry entry, const void* args, const Grid& grid) {

@@ -114,6 +114,8 @@ pub struct Blueprint {
     pub learned: Vec<bool>,
     /// Planes whose values nobody reads or writes.
     pub unused: Vec<bool>,
+    /// Planes of which values, and gradients, serve as factors of a dense layer's products and for nothing else.
+    pub factor: Vec<bool>,
     /// Number of classes.
     pub classes: usize,
 }
@@ -131,6 +133,7 @@ impl Blueprint {
             mask: vec![None; draft.shapes.len()],
             learned: vec![false; draft.shapes.len()],
             unused: vec![false; draft.shapes.len()],
+            factor: Vec::new(),
             classes: network.classes,
         };
         let mut builder = Builder::new(network, scheme, weight_scale);
@@ -152,12 +155,33 @@ impl Blueprint {
         print.join_activations();
         print.share_gradients();
         print.set_borders();
+        print.factor = (0..print.planes.len())
+            .map(|at| print.is_factor(at))
+            .collect();
         print
     }
 
     fn consumers(&self, plane: usize) -> usize {
         let reads = |node: &Node| node.inputs.iter().filter(|input| **input == plane).count();
         self.nodes.iter().map(reads).sum()
+    }
+
+    /// Whether one dense layer reads a plane, and another writes it or it is the input.
+    fn is_factor(&self, plane: usize) -> bool {
+        let dense = |node: &Node| {
+            let alone = |layer: &Affine| layer.added.is_none() && layer.active.is_none();
+            matches!(&node.op, Op::Affine(layer) if layer.dense && alone(layer))
+        };
+        let besides = |node: &Node| {
+            let touches = |layer: &Affine| [layer.added, layer.active].contains(&Some(plane));
+            matches!(&node.op, Op::Affine(layer) if touches(layer))
+        };
+        let writes = |node: &&Node| node.output == plane;
+        let reads = |node: &&Node| node.inputs.contains(&plane);
+        self.consumers(plane) == 1
+            && self.nodes.iter().filter(writes).all(dense)
+            && self.nodes.iter().filter(reads).all(dense)
+            && !self.nodes.iter().any(besides)
     }
 
     /// A sum whose first term is a convolution's output, read by nobody else, is taken by it.

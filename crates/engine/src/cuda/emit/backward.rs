@@ -90,6 +90,8 @@ impl Emitter<'_> {
                 product.args.replicas = self.setup.common.replicas;
                 product.args.c = self.gradient(x);
                 product.args.add = u32::from(add);
+                product.args.rounds = u32::from(self.rounds(x));
+                product.b.rounded = affine.dense && self.rounds(z);
                 if let Some(mask) = print.mask[x] {
                     // The mask lies as the gradient does: both have the same borders.
                     product.args.other = self.value(mask);
@@ -112,7 +114,7 @@ impl Emitter<'_> {
 
     pub(super) fn weights_backward(&mut self, layer: &Layer<'_>, x: usize, dz: Array) {
         let affine = layer.affine;
-        let parts = parts(layer.weights_size());
+        let parts = parts(layer.weights_size(), self.setup.units);
         let weights = self.weights_at(affine.weight);
         let velocity = self.setup.common.velocity + 4 * affine.weight as u64;
         let epilogue = match parts {

@@ -22,7 +22,7 @@ impl Emitter<'_> {
             crop_padding: augmentation.crop_padding as i32,
             flip: u32::from(augmentation.flip),
             first: 0,
-            pad: 0,
+            rounds: u32::from(self.rounds(0)),
         }
     }
 

@@ -246,7 +246,7 @@ impl<'a> Emitter<'a> {
             return 0;
         };
         let layer = self.layer(affine, node);
-        match parts(layer.weights_size()) {
+        match parts(layer.weights_size(), self.setup.units) {
             None => 0,
             Some((parts, _)) => parts * self.part_floats(&layer) * self.setup.replicas,
         }
@@ -272,6 +272,12 @@ impl<'a> Emitter<'a> {
 
     fn plane(&self, at: usize) -> &'a Plane {
         &self.setup.print.planes[at]
+    }
+
+    /// Whether values and gradients of a plane are rounded when they are written, for the tensor cores to
+    /// read them by themselves.
+    fn rounds(&self, plane: usize) -> bool {
+        self.setup.units.together() && self.setup.print.factor[plane]
     }
 
     /// Floats from one replica's plane to the next.

@@ -8,51 +8,26 @@ struct Sink {
     float learning_rate;
 
     __device__ __forceinline__ float* velocities() const { return p.velocity + replica * p.c_replica; }
-
-#if C_INNER == 0
-    // One sum of a C that is contiguous along m.
-    __device__ __forceinline__ void put(int m, int n, float sum) const {
-        int to = (p.c_m ? __ldg(p.c_m + m) : m) + (p.c_n ? __ldg(p.c_n + n) : n);
-        float value = p.scale * sum;
-        if (EPILOGUE == FORWARD) {
-            if (p.bias) value += p.scale * p.bias[replica * p.bias_replica + m];
-            if (p.other) value += p.other[replica * p.other_replica + (__ldg(p.other_x + n) + m)];
-            if (p.relu) value = relu(value);
-            c[to] = value;
-            if (p.active) {
-                p.active[replica * p.active_replica + (__ldg(p.active_x + n) + m)] = relu(value);
-            }
-        } else if (EPILOGUE == DATA) {
-            if (p.other) {
-                int from = p.other_x ? __ldg(p.other_x + n) + m : to;
-                value = pass_relu(value, p.other[replica * p.other_replica + from]);
-            }
-            c[to] = p.add ? c[to] + value : value;
-        }
-    }
-#endif
 };
 
-#if C_INNER == 1
-// The tile of a C that is contiguous along n, row by row: a thread has fours of neighbours.
+// The tile of C by rows along which it is contiguous: a thread has fours of neighbours.
 struct Rows {
-    static constexpr int QUADS = TILE_N / 4;
-    static constexpr int OWN = TILE_M * QUADS / THREADS;
-    static constexpr int STRIDE = TILE_N + 4;  // of the sums in shared memory
-    static_assert(OWN * THREADS == TILE_M * QUADS, "a thread has whole fours");
+    static constexpr int OUTER = C_INNER ? TILE_M : TILE_N, INNER = C_INNER ? TILE_N : TILE_M;
+    static constexpr int QUADS = INNER / 4, ALL = OUTER * QUADS;
+    static constexpr int OWN = (ALL + THREADS - 1) / THREADS;
+    static constexpr int STRIDE = INNER + 4;  // of the sums in shared memory
+    static_assert(THREADS % QUADS == 0, "a thread keeps its column");
 
-    // Row and column of a thread's i-th four.
+    // Row of a thread's i-th four, and the column of all.
     __device__ __forceinline__ static int row(int i) { return (threadIdx.x + i * THREADS) / QUADS; }
-    __device__ __forceinline__ static int column(int i) {
-        return (threadIdx.x + i * THREADS) % QUADS * 4;
-    }
+    __device__ __forceinline__ static int column() { return threadIdx.x % QUADS * 4; }
 
     __device__ __forceinline__ static float4 sum(const float* sums, int i) {
-        return *reinterpret_cast<const float4*>(sums + row(i) * STRIDE + column(i));
+        return *reinterpret_cast<const float4*>(sums + row(i) * STRIDE + column());
     }
 };
 
-// Puts the sums of a tile into shared memory, row by row.
+// Puts the sums of a tile into shared memory, row by row as C has them.
 __device__ __forceinline__ void spread(float* sums, const float (&c)[M_FRAGMENTS][N_FRAGMENTS][4],
                                        int warp_m, int warp_n) {
     const int group = threadIdx.x % 32 / 4, lane = threadIdx.x % 4;
@@ -60,11 +35,17 @@ __device__ __forceinline__ void spread(float* sums, const float (&c)[M_FRAGMENTS
     for (int i = 0; i < M_FRAGMENTS; ++i) {
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
-            float* row = sums + (warp_m + 16 * i + group + 8 * half) * Rows::STRIDE;
+            const int m = warp_m + 16 * i + group + 8 * half;
 #pragma unroll
             for (int j = 0; j < N_FRAGMENTS; ++j) {
-                *reinterpret_cast<float2*>(row + warp_n + 8 * j + 2 * lane) =
-                    make_float2(c[i][j][2 * half], c[i][j][2 * half + 1]);
+                const int n = warp_n + 8 * j + 2 * lane;
+                const float one = c[i][j][2 * half], next = c[i][j][2 * half + 1];
+                if (C_INNER) {
+                    *reinterpret_cast<float2*>(sums + m * Rows::STRIDE + n) = make_float2(one, next);
+                } else {
+                    sums[n * Rows::STRIDE + m] = one;
+                    sums[(n + 1) * Rows::STRIDE + m] = next;
+                }
             }
         }
     }
@@ -93,23 +74,44 @@ __device__ __forceinline__ float4 pass_relu(float4 a, float4 y) {
                        pass_relu(a.w, y.w));
 }
 
+__device__ __forceinline__ float4 rounded(float4 a) {
+    return make_float4(rounded(a.x), rounded(a.y), rounded(a.z), rounded(a.w));
+}
+
+// Where a four of C lies.
+__device__ __forceinline__ int place_in_c(const Product& p, int row, int column) {
+    if (C_INNER) return __ldg(p.c_m + row) + column;
+    return __ldg(p.c_n + row) + (p.c_m ? __ldg(p.c_m + column) : column);
+}
+
 // What is read beside the sums is read for several fours before the first is written.
 __device__ __forceinline__ void put_rows(const Sink& sink, const float* sums, int first_m,
                                          int first_n) {
     constexpr int BATCH = Rows::OWN < 4 ? Rows::OWN : 4;
+    static_assert(Rows::OWN % BATCH == 0, "whole batches");
     const Product& p = sink.p;
     const float* others = p.other + sink.replica * p.other_replica;
+    const int rows = C_INNER ? p.m : p.n, columns = C_INNER ? p.n : p.m;
+    const int first_row = C_INNER ? first_m : first_n;
+    const int column = (C_INNER ? first_n : first_m) + Rows::column();
+    if (column >= columns) return;
+    float4 bias = make_float4(0.f, 0.f, 0.f, 0.f);
+    if (EPILOGUE == FORWARD && p.bias) {
+        bias = scaled(p.scale, read_four(p.bias + sink.replica * p.bias_replica + column));
+    }
 #pragma unroll 1
     for (int first = 0; first < Rows::OWN; first += BATCH) {
         int to[BATCH];
         float4 other[BATCH], old[BATCH];
 #pragma unroll
         for (int b = 0; b < BATCH; ++b) {
-            int m = first_m + Rows::row(first + b), n = first_n + Rows::column(first + b);
-            to[b] = m < p.m && n < p.n ? __ldg(p.c_m + m) + n : -1;
+            const int in_tile = Rows::row(first + b);
+            const int row = first_row + in_tile;
+            bool inside = row < rows && (Rows::ALL % THREADS == 0 || in_tile < Rows::OUTER);
+            to[b] = inside ? place_in_c(p, row, column) : -1;
             if (to[b] >= 0 && EPILOGUE != PARTIAL) {
                 if (p.other) {
-                    int from = p.other_x ? __ldg(p.other_x + m) + n : to[b];
+                    int from = p.other_x ? __ldg(p.other_x + row) + column : to[b];
                     other[b] = read_four(others + from);
                 }
                 if (EPILOGUE == DATA && p.add) old[b] = read_four(sink.c + to[b]);
@@ -118,27 +120,26 @@ __device__ __forceinline__ void put_rows(const Sink& sink, const float* sums, in
 #pragma unroll
         for (int b = 0; b < BATCH; ++b) {
             if (to[b] < 0) continue;
-            int m = first_m + Rows::row(first + b), n = first_n + Rows::column(first + b);
+            const int row = first_row + Rows::row(first + b);
             float4 value = Rows::sum(sums, first + b);
             if (EPILOGUE != PARTIAL) value = scaled(p.scale, value);
             if (EPILOGUE == FORWARD) {
-                const float* bias = p.bias + sink.replica * p.bias_replica + n;
-                if (p.bias) value = add(value, scaled(p.scale, read_four(bias)));
+                value = add(value, bias);
                 if (p.other) value = add(value, other[b]);
                 if (p.relu) value = relu(value);
                 if (p.active) {
                     float* active = p.active + sink.replica * p.active_replica;
-                    four(active + __ldg(p.active_x + m) + n) = relu(value);
+                    four(active + __ldg(p.active_x + row) + column) = relu(value);
                 }
             } else if (EPILOGUE == DATA) {
                 if (p.other) value = pass_relu(value, other[b]);
                 if (p.add) value = add(value, old[b]);
             }
+            if (p.rounds) value = rounded(value);
             four(sink.c + to[b]) = value;
         }
     }
 }
-#endif
 
 #if EPILOGUE == DESCEND
 // The weights and velocities of a tile, row by row: contiguous reads and writes. The sums are short,
@@ -149,8 +150,26 @@ struct Weights {
 
     // Offset of a thread's i-th four in C; negative outside.
     __device__ __forceinline__ static int place(const Product& p, int i, int first_m, int first_n) {
-        int m = first_m + Rows::row(i), n = first_n + Rows::column(i);
+        int m = first_m + Rows::row(i), n = first_n + Rows::column();
         return m < p.m && n < p.n ? __ldg(p.c_m + m) + n : -1;
+    }
+
+    // Has the second cache fetch what a later block will read, so that memory is read while blocks multiply
+    // and write as well.
+    __device__ __forceinline__ static void fetch_ahead(const Product& p) {
+        const u32 all = gridDim.x * gridDim.y;
+        const u32 next = blockIdx.x + gridDim.x * blockIdx.y + all * blockIdx.z + p.ahead;
+        const u32 replica = next / all, tile = next % all;
+        if (replica >= gridDim.z) return;
+        constexpr int LINES = TILE_N < 32 ? 1 : TILE_N / 32;  // of 128 bytes
+        for (int i = threadIdx.x; i < TILE_M * LINES; i += THREADS) {
+            const int m = tile % gridDim.x * TILE_M + i / LINES;
+            const int n = tile / gridDim.x * TILE_N + i % LINES * 32;
+            if (m >= p.m || n >= p.n) continue;
+            const i64 at = replica * p.c_replica + __ldg(p.c_m + m) + n;
+            fetch_line(p.c + at);
+            fetch_line(p.velocity + at);
+        }
     }
 
     __device__ __forceinline__ void read(const Sink& sink, int first_m, int first_n) {

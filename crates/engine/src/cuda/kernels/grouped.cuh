@@ -5,41 +5,69 @@
 
 static_assert(WARPS_N == 1 && WARPS_K == 1 && TERMS == 1 && TILE_K == 32, "as they multiply");
 
-// Tiles of B lie in memory as the tensor cores read them (`pack.cu`), those of a part one after the other.
+// A column of a tile; what lies there was rounded.
+__device__ __forceinline__ float packed_sum(const float* tile, int column) {
+    float sum = 0.f;
+#pragma unroll
+    for (int i = 0; i < TILE_K; i += 4) {
+        float4 at = *reinterpret_cast<const float4*>(tile + packed_place(column, i));
+        sum += at.x + at.y + at.z + at.w;
+    }
+    return sum;
+}
+
+#if B_PACKED
+// Tiles of B lie in memory as the tensor cores read them (`pack.cu`), those of a part one after the other:
+// one thread has each copied as a whole.
 struct MoverB {
     static constexpr int FLOATS = TILE_N * TILE_K;
-    static constexpr int OWN = FLOATS / 4 / THREADS;
-    static_assert(OWN * 4 * THREADS == FLOATS, "a thread copies whole fours");
 
     const float* next;
+
+    // One for each slot.
+    __device__ __forceinline__ static Arrival* arrivals() {
+        __shared__ Arrival each[STAGES];
+        return each;
+    }
 
     __device__ __forceinline__ void start(const Product& p, const Block& block, int) {
         const int tiles = (p.k + TILE_K - 1) / TILE_K;
         const int tile = block.first_n / TILE_N * tiles + block.first_k / TILE_K;
-        next = p.b.values + block.replica * p.b.replica + (i64)tile * FLOATS + 4 * threadIdx.x;
+        next = p.b.values + block.replica * p.b.replica + (i64)tile * FLOATS;
+        if (threadIdx.x == 0) expect_arrivals(arrivals(), STAGES);
     }
 
     __device__ __forceinline__ void look(int, int) {}
 
-    __device__ __forceinline__ void issue(float* tile, int, int) {
-#pragma unroll
-        for (int i = 0; i < OWN; ++i) {
-            copy_16<false>(tile + 4 * threadIdx.x + i * 4 * THREADS, next + i * 4 * THREADS);
+    __device__ __forceinline__ void issue(float* tiles, int slot, int, int) {
+        if (threadIdx.x == 0) {
+            copy_whole(tiles + slot * FLOATS, next, 4 * FLOATS, arrivals() + slot);
         }
         next += FLOATS;
     }
 
-    // What lies there was rounded.
+    // Waits for a tile of the sum. Its slot was taken tile / STAGES times before.
+    __device__ __forceinline__ void wait(int slot, int tile) const {
+        wait_arrival(arrivals() + slot, tile / STAGES);
+    }
+
     __device__ __forceinline__ static float column_sum(const float* tile, int column) {
-        float sum = 0.f;
-#pragma unroll
-        for (int i = 0; i < TILE_K; i += 4) {
-            float4 at = *reinterpret_cast<const float4*>(tile + packed_place(column, i));
-            sum += at.x + at.y + at.z + at.w;
-        }
-        return sum;
+        return packed_sum(tile, column);
     }
 };
+#else
+// Tiles are packed on their way: the terms of a column lie one after the other, and whoever wrote them has
+// rounded them.
+struct MoverB : Mover<TILE_N, B_INNER, B_VECTOR, B_SEGMENT, B_STEP, B_JUMP, true> {
+    __device__ __forceinline__ void start(const Product& p, const Block& block, int) {
+        Mover::start(p.b, block.replica, block.first_n, p.n, 0, 0);
+    }
+
+    __device__ __forceinline__ static float column_sum(const float* tile, int column) {
+        return packed_sum(tile, column);
+    }
+};
+#endif
 
 // The rows of a warp are read from shared memory while the eight terms before them are multiplied.
 __device__ __forceinline__ void multiply_tile(float (&c)[M_FRAGMENTS][N_FRAGMENTS][4],

@@ -44,6 +44,11 @@ __device__ __forceinline__ void copy_4(void* to, const void* from, int bytes) {
                  "r"(bytes));
 }
 
+// Has the second cache fetch a line of 128 bytes.
+__device__ __forceinline__ void fetch_line(const void* at) {
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(at));
+}
+
 // The copies since the last call are a group.
 __device__ __forceinline__ void end_copies() { asm volatile("cp.async.commit_group;"); }
 
@@ -64,6 +69,44 @@ __device__ __forceinline__ void multiply(float (&c)[4], u32 a0, u32 a1, u32 a2, 
         : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
         : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 }
+
+#if B_PACKED
+// Where the copies of whole tiles arrive, one after the other. It lies in shared memory.
+typedef u64 Arrival;
+
+// Before the first copy, by the thread that will start it; others may wait after a barrier.
+__device__ __forceinline__ void expect_arrivals(Arrival* first, int count) {
+    for (int i = 0; i < count; ++i) {
+        asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(shared_address(first + i)) : "memory");
+    }
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+
+// Starts a copy of so many bytes, whole sixteens.
+__device__ __forceinline__ void copy_whole(void* to, const void* from, int bytes, Arrival* arrival) {
+    const u32 at = shared_address(arrival);
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(at), "r"(bytes)
+                 : "memory");
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
+                     shared_address(to)),
+                 "l"(from), "r"(bytes), "r"(at)
+                 : "memory");
+}
+
+// Waits for the copy that comes there after `before` others. What it brought, threads and tensor cores can
+// read.
+__device__ __forceinline__ void wait_arrival(Arrival* arrival, int before) {
+    u32 arrived;
+    do {
+        asm volatile("{ .reg .pred there;\n"
+                     "mbarrier.try_wait.parity.shared::cta.b64 there, [%1], %2;\n"
+                     "selp.u32 %0, 1, 0, there; }"
+                     : "=r"(arrived)
+                     : "r"(shared_address(arrival)), "r"(before & 1)
+                     : "memory");
+    } while (!arrived);
+}
+#endif
 
 #if GROUPED
 // Four warps multiply together, and the tensor cores read B from shared memory by themselves. Between

@@ -7,9 +7,12 @@
 // lies outside and they lie alike in all tiles (SEGMENT > 0), the table is asked for the thread's first
 // only: the next is STEP floats on, and every SEGMENT-th JUMP floats. These are constants of the copy
 // instructions, and nothing else is computed for each.
-template <int X, int INNER, int VECTOR, int SEGMENT, int STEP, int JUMP>
+//
+// PACKED: rows of 32 terms lie as the tensor cores read them, see `packed_place`.
+template <int X, int INNER, int VECTOR, int SEGMENT, int STEP, int JUMP, bool PACKED = false>
 struct Mover {
-    static constexpr int STRIDE = INNER == K_INNER ? TILE_K + 4 : (X == 8 ? 8 : X + 8);
+    static constexpr int STRIDE =
+        INNER == K_INNER ? TILE_K + (PACKED ? 0 : 4) : (X == 8 ? 8 : X + 8);
     static constexpr int FLOATS = INNER == K_INNER ? X * STRIDE : TILE_K * STRIDE;
     static constexpr int CHUNKS = (INNER == K_INNER ? TILE_K : X) / VECTOR;
     static constexpr int OUTER = INNER == K_INNER ? X : TILE_K;
@@ -18,10 +21,13 @@ struct Mover {
     static constexpr bool ALIKE = SEGMENT > 0;
     static_assert(THREADS % CHUNKS == 0, "a thread keeps its place along the inner direction");
     static_assert(!ALIKE || (VECTOR == 4 && PASSES * ROWS == OUTER), "rows alike are whole");
+    static_assert(!PACKED || (INNER == K_INNER && VECTOR == 4 && TILE_K == 32 && ROWS % 8 == 0),
+                  "a thread's rows are packed alike");
 
     const float* values;
     const int* k_table;
     int inner, outer;
+    int first_place;  // where the thread's first copy goes
     int x[INNER == K_INNER && !ALIKE ? PASSES : 1];  // negative: outside
     int k[INNER == K_INNER || ALIKE ? 1 : PASSES];   // of the tile that is copied next
     int own;                                         // where the thread's fragments begin in a tile
@@ -34,6 +40,7 @@ struct Mover {
         k_table = from.k;
         inner = threadIdx.x % CHUNKS * VECTOR;
         outer = threadIdx.x / CHUNKS;
+        first_place = PACKED ? packed_place(outer, inner) : outer * STRIDE + inner;
         if (ALIKE) {
             int at = first + (INNER == K_INNER ? outer : inner);
             x[0] = at < count ? __ldg(from.x + at) : 0;
@@ -63,12 +70,13 @@ struct Mover {
         }
     }
 
-    // Copies what lies in [first, end) of k; what lies outside becomes 0.
-    __device__ __forceinline__ void issue(float* tile, int first, int end) const {
+    // Copies what lies in [first, end) of k into a slot; what lies outside becomes 0.
+    __device__ __forceinline__ void issue(float* tiles, int slot, int first, int end) const {
+        float* tile = tiles + slot * FLOATS;
         if (ALIKE) {
             constexpr int segment = ALIKE ? SEGMENT : 1;
             const float* from = values + (x[0] + k[0]);
-            float* to = tile + outer * STRIDE + inner;
+            float* to = tile + first_place;
 #pragma unroll
             for (int pass = 0; pass < PASSES; ++pass) {
                 copy_16<CACHED>(to + pass * ROWS * STRIDE,
@@ -81,7 +89,8 @@ struct Mover {
                 int row = outer + pass * ROWS;
                 if (PASSES * ROWS == X || row < X) {
                     bool valid = inside && x[pass] >= 0;
-                    copy(tile + row * STRIDE + inner, valid ? values + x[pass] + k[0] : values, valid);
+                    const float* from = valid ? values + x[pass] + k[0] : values;
+                    copy(tile + first_place + pass * ROWS * STRIDE, from, valid);
                 }
             }
         } else {
@@ -91,11 +100,14 @@ struct Mover {
                 if (PASSES * ROWS == TILE_K || row < TILE_K) {
                     bool valid = first + row < end && x[0] >= 0;
                     const float* from = valid ? values + x[0] + k[pass] : values;
-                    copy(tile + row * STRIDE + inner, from, valid);
+                    copy(tile + first_place + pass * ROWS * STRIDE, from, valid);
                 }
             }
         }
     }
+
+    // Its copies are the thread's own, and waited for as such.
+    __device__ __forceinline__ void wait(int, int) const {}
 
     // Neighbouring taps read the same pixels.
     static constexpr bool CACHED = INNER == K_INNER;

@@ -14,6 +14,13 @@ struct Pack {
     int n, k;
 };
 
+// From its first, second, third or fourth on.
+__device__ __forceinline__ float4 turned_by(float4 a, int first) {
+    if (first & 1) a = make_float4(a.y, a.z, a.w, a.x);
+    if (first & 2) a = make_float4(a.z, a.w, a.x, a.y);
+    return a;
+}
+
 extern "C" __global__ void __launch_bounds__(PACKERS) pack(const __grid_constant__ Pack p) {
     constexpr int FOURS = TILE_N * PACKED_TERMS / 4, OWN = FOURS / PACKERS;
     const int replica = blockIdx.z;
@@ -26,14 +33,39 @@ extern "C" __global__ void __launch_bounds__(PACKERS) pack(const __grid_constant
         bool inside = n < p.n && k < p.k;
         return inside ? __ldg(values + __ldg(p.b.x + n) + __ldg(p.b.k + k)) : 0.f;
     };
+    auto four_at = [&](int n, int k) {
+        if (n >= p.n || k >= p.k) return make_float4(0.f, 0.f, 0.f, 0.f);
+        const float* from = values + __ldg(p.b.x + n) + __ldg(p.b.k + k);
+        return __ldg(reinterpret_cast<const float4*>(from));
+    };
 #if B_INNER == X_INNER
     // Read along the columns, written along the terms.
     __shared__ float turned[PACKED_TERMS][TILE_N + 1];
+#if B_VECTOR == 4
+    float4 fours[OWN];
+#pragma unroll
+    for (int i = 0; i < OWN; ++i) {
+        const int at = threadIdx.x + i * PACKERS, k = at / (TILE_N / 4), n = at % (TILE_N / 4) * 4;
+        fours[i] = four_at(first_n + n, first_k + k);
+    }
+#pragma unroll
+    for (int i = 0; i < OWN; ++i) {
+        // In turn, beginning with another of the four every eight lanes: into different banks.
+        const int at = threadIdx.x + i * PACKERS, k = at / (TILE_N / 4), n = at % (TILE_N / 4) * 4;
+        const int first = at / 8 - k & 3;
+        const float4 four = turned_by(fours[i], first);
+        turned[k][n + first] = four.x;
+        turned[k][n + (first + 1 & 3)] = four.y;
+        turned[k][n + (first + 2 & 3)] = four.z;
+        turned[k][n + (first + 3 & 3)] = four.w;
+    }
+#else
 #pragma unroll
     for (int i = 0; i < 4 * OWN; ++i) {
         const int at = threadIdx.x + i * PACKERS;
         turned[at / TILE_N][at % TILE_N] = value(first_n + at % TILE_N, first_k + at / TILE_N);
     }
+#endif
     __syncthreads();
 #endif
 #pragma unroll
@@ -45,19 +77,13 @@ extern "C" __global__ void __launch_bounds__(PACKERS) pack(const __grid_constant
         four = make_float4(turned[k][column], turned[k + 1][column], turned[k + 2][column],
                            turned[k + 3][column]);
 #elif B_VECTOR == 4
-        const int n = first_n + column;
-        four = make_float4(0.f, 0.f, 0.f, 0.f);
-        if (n < p.n && first_k + k < p.k) {
-            const float* from = values + __ldg(p.b.x + n) + __ldg(p.b.k + first_k + k);
-            four = __ldg(reinterpret_cast<const float4*>(from));
-        }
+        four = four_at(first_n + column, first_k + k);
 #else
         const int n = first_n + column;
         four = make_float4(value(n, first_k + k), value(n, first_k + k + 1),
                            value(n, first_k + k + 2), value(n, first_k + k + 3));
 #endif
         *reinterpret_cast<float4*>(to + 4 * at) =
-            make_float4(whole(factor(four.x)), whole(factor(four.y)), whole(factor(four.z)),
-                        whole(factor(four.w)));
+            make_float4(rounded(four.x), rounded(four.y), rounded(four.z), rounded(four.w));
     }
 }

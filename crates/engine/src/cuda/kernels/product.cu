@@ -24,10 +24,10 @@ __device__ __forceinline__ void sum(const Product& p, const Block& block, float*
         if (tile < block.tiles) {
             int k = block.first_k + tile * TILE_K;
 #if HALO == 0
-            a.issue(tiles_a + slot * MoverA::FLOATS, k, block.end_k);
+            a.issue(tiles_a, slot, k, block.end_k);
             a.look(k + TILE_K, block.end_k);
 #endif
-            b.issue(tiles_b + slot * MoverB::FLOATS, k, block.end_k);
+            b.issue(tiles_b, slot, k, block.end_k);
             b.look(k + TILE_K, block.end_k);
         }
         end_copies();
@@ -40,8 +40,13 @@ __device__ __forceinline__ void sum(const Product& p, const Block& block, float*
     float *tile_a = tiles_a, *other_a = tiles_a + MoverA::FLOATS;
 #endif
     for (int tile = 0; tile < block.tiles; ++tile) {
+#if HALO > 0 && B_PACKED
+        // No copies are the threads' own but those of channels.
+        if (a.tap == 0) wait_all_copies();
+#else
         wait_copies<STAGES - 2>();
-#if GROUPED
+#endif
+#if GROUPED && B_PACKED == 0
         show_tensor_cores();
 #endif
         __syncthreads();
@@ -52,6 +57,7 @@ __device__ __forceinline__ void sum(const Product& p, const Block& block, float*
         const float* tile_a = tiles_a + slot * MoverA::FLOATS;
 #endif
         issue(tile + STAGES - 1, free);
+        b.wait(slot, tile);
         const float* tile_b = tiles_b + slot * MoverB::FLOATS;
         multiply_tile(c, a, b, tile_a, tile_b);
         if (block.sums_bias) bias_sum += MoverB::column_sum(tile_b, threadIdx.x);
@@ -113,44 +119,28 @@ product(const __grid_constant__ Product p) {
     float bias_sum = 0.f;
 #if EPILOGUE == DESCEND
     Weights weights;
-    sum(p, block, shared, c, bias_sum, [&] { weights.read(sink, first_m, first_n); });
+    sum(p, block, shared, c, bias_sum, [&] {
+        weights.read(sink, first_m, first_n);
+        weights.fetch_ahead(p);
+    });
 #else
     sum(p, block, shared, c, bias_sum, [] {});
 #endif
 
-#if WARPS_K > 1
     wait_all_copies();
     __syncthreads();
+#if WARPS_K > 1
     const int warp_k = threadIdx.x / 32 % WARPS_K;
     add_warps(c, shared, warp, warp_k);
-    if (warp_k > 0) return;
-#endif
-#if C_INNER == 1
-    wait_all_copies();
     __syncthreads();
-    spread(shared, c, block.warp_m, block.warp_n);
+    if (warp_k == 0)
+#endif
+        spread(shared, c, block.warp_m, block.warp_n);
     __syncthreads();
 #if EPILOGUE == DESCEND
     weights.step(sink, shared, first_m, first_n);
 #else
     put_rows(sink, shared, first_m, first_n);
-#endif
-#else
-    const int group = threadIdx.x % 32 / 4, lane = threadIdx.x % 4;
-#pragma unroll
-    for (int i = 0; i < M_FRAGMENTS; ++i) {
-#pragma unroll
-        for (int half = 0; half < 2; ++half) {
-            int m = first_m + block.warp_m + 16 * i + group + 8 * half;
-            if (m >= p.m) continue;
-#pragma unroll
-            for (int j = 0; j < N_FRAGMENTS; ++j) {
-                int n = first_n + block.warp_n + 8 * j + 2 * lane;
-                if (n < p.n) sink.put(m, n, c[i][j][2 * half]);
-                if (n + 1 < p.n) sink.put(m, n + 1, c[i][j][2 * half + 1]);
-            }
-        }
-    }
 #endif
     int n = first_n + threadIdx.x;
     if (block.sums_bias && n < p.n) {

@@ -11,7 +11,8 @@
 //   TILE_M TILE_N TILE_K  what a block computes at a time
 //   WARPS_M WARPS_N       how its warps share the tile,
 //   WARPS_K               and the terms of its sums
-//   GROUPED               1: warps multiply by fours, and B is packed for the tensor cores
+//   GROUPED               1: warps multiply by fours, and the tensor cores read B by themselves
+//   B_PACKED              1: B lies in memory as they read it
 //   STAGES                tiles in flight from memory
 //   TOGETHER              blocks of a multiprocessor that registers should allow
 //   A_INNER B_INNER       0: contiguous along k, 1: contiguous along m or n
@@ -76,6 +77,9 @@ struct Product {
     u32 relu;
     u32 add;
     Descent descent;
+    u32 rounds;  // to what products take
+    // DESCEND: by how many blocks weights are fetched ahead.
+    u32 ahead;
 };
 
 // Where term k of a column lies in a tile of 32 terms that is packed for the tensor cores to read.

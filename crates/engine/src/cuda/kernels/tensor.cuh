@@ -1,9 +1,5 @@
 // Products of small tiles on the tensor cores, as exact as TERMS says.
 
-// Rounds to 10 bits behind the point, halves away from 0. The units read no lower bits, so an
-// addition does what the conversion instruction would do at a fraction of its rate.
-__device__ __forceinline__ u32 tf32(float x) { return __float_as_uint(x) + 0x1000u; }
-
 // A factor as TERMS > 1 ? two numbers : one. The second is what rounding took from the first.
 struct Factor {
     u32 high;

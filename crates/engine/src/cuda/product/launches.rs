@@ -2,7 +2,7 @@
 
 use super::spacing::Spacing;
 use super::tile::{PACKED_TERMS, Size, Tile};
-use super::{Filter, Inner, Product, Target, array};
+use super::{Epilogue, Filter, Inner, Product, Target, array};
 use crate::cuda::args::{PackArgs, ProductArgs};
 use crate::cuda::launch::{Define, Kernel, Launch, Source, Tables};
 
@@ -13,8 +13,10 @@ struct Form {
     tile: Tile,
     /// Whether C is contiguous along n.
     by_rows: bool,
-    /// Whether warps multiply by fours, and B is packed for it.
+    /// Whether warps multiply by fours,
     grouped: bool,
+    /// and B is packed for it.
+    packed: bool,
     /// Pixels of A that a tile reads through all taps, or 0.
     halo: usize,
     /// Those taps, and floats of a pixel.
@@ -32,8 +34,11 @@ impl Product {
             _ => self.args.k_per_part as usize,
         };
         (self.args.parts, self.args.k_per_part) = (parts as i32, per_part.max(1) as i32);
+        if self.epilogue == Epilogue::Descend {
+            self.args.ahead = (AHEAD * self.units.processors) as u32;
+        }
         self.put_tables(&form, tables);
-        let packing = form.grouped.then(|| self.pack(&form));
+        let packing = form.packed.then(|| self.pack(&form));
         let kernel = Kernel {
             source: Source::Product,
             function: "product",
@@ -56,8 +61,12 @@ impl Product {
         };
         debug_assert_eq!(size.k, self.b.k.len());
         let by_rows = matches!(self.target, Target::ByRows(_));
-        let grouped = Tile::grouped(size, self.epilogue, self.units)
+        let packed = Tile::grouped(size, self.epilogue, self.units)
             .filter(|tile| by_rows && tile.packed_floats(size) * self.replicas <= self.room.floats);
+        let direct = Tile::grouped_dense(size, self.units).filter(|_| {
+            !by_rows && self.b.rounded && self.b.inner == Inner::K && self.b.vector() == 4
+        });
+        let grouped = packed.or(direct);
         let tile = grouped.unwrap_or_else(|| Tile::of(size, by_rows, self.epilogue));
         let halo = self.halo(tile);
         let (pixel, taps) = match (halo, &self.filter) {
@@ -69,6 +78,7 @@ impl Product {
             tile,
             by_rows,
             grouped: grouped.is_some(),
+            packed: packed.is_some(),
             halo,
             taps,
             pixel,
@@ -85,10 +95,10 @@ impl Product {
             _ => None,
         };
         let b_rows = match b_vector {
-            4 if !form.grouped => self.b.spacing(tile.n, tile.k, tile.threads()),
+            4 if !form.packed => self.b.spacing(tile.n, tile.k, tile.threads()),
             _ => None,
         };
-        if form.grouped {
+        if form.packed {
             // Packed, all lie alike.
             (b_inner, b_vector) = (Inner::K, 4);
         }
@@ -100,6 +110,7 @@ impl Product {
             ("WARPS_N", tile.warps.1 as u32),
             ("WARPS_K", tile.warps.2 as u32),
             ("GROUPED", u32::from(form.grouped)),
+            ("B_PACKED", u32::from(form.packed)),
             ("STAGES", tile.stages as u32),
             ("TOGETHER", tile.together as u32),
             ("A_INNER", u32::from(self.a.inner == Inner::X)),
@@ -129,11 +140,11 @@ impl Product {
             true => tile.n * tile.k,
             false => self.b.tile_floats(tile.n, tile.k),
         };
-        let exchange = match form.by_rows {
+        let sums = match form.by_rows {
             true => tile.m * (tile.n + 4),
-            false => tile.exchange_floats(),
+            false => tile.n * (tile.m + 4),
         };
-        (a + tile.stages * b).max(exchange)
+        (a + tile.stages * b).max(sums).max(tile.exchange_floats())
     }
 
     fn put_tables(&mut self, form: &Form, tables: &mut Tables) {
@@ -180,6 +191,8 @@ impl Product {
     }
 }
 
+/// By how many blocks of every multiprocessor weights are fetched ahead of their step.
+const AHEAD: usize = 2;
 /// Threads that pack a tile.
 const PACKERS: usize = 256;
 /// Most pixels that a tile may read at a time: two buffers of them leave room for two blocks.

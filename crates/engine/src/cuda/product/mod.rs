@@ -49,6 +49,13 @@ pub struct Units {
     pub processors: usize,
 }
 
+impl Units {
+    /// Whether warps multiply by fours where that pays.
+    pub fn together(&self) -> bool {
+        self.groups && self.precision == Precision::Tf32
+    }
+}
+
 /// One factor: element (x, k) lies at x\[x\] + k\[k\].
 #[derive(Debug, Clone)]
 pub struct Operand {
@@ -60,6 +67,8 @@ pub struct Operand {
     pub k: Vec<i32>,
     /// Which of the two is contiguous.
     pub inner: Inner,
+    /// Whether its values were rounded to TF32 when they were written.
+    pub rounded: bool,
 }
 
 /// The contiguous direction of an operand.

@@ -1,7 +1,7 @@
 //! How a product is cut up: tiles of blocks, what warps share, parts of long sums. Rules of thumb, measured on
 //! an H200.
 
-use super::{Epilogue, Precision, Units};
+use super::{Epilogue, Units};
 
 /// Blocks of a multiprocessor that fill it.
 const MANY_BLOCKS: usize = 2;
@@ -160,16 +160,34 @@ impl Tile {
         }
     }
 
-    /// For warps that multiply by fours, eight of 16 rows each, a C that is contiguous along n: where
+    /// For warps that multiply by fours, of 16 rows each, a C that is contiguous along n: where
     /// they can, and tiles are large.
     pub(super) fn grouped(size: Size, epilogue: Epilogue, units: Units) -> Option<Self> {
+        if !units.together() || size.m < PACKED_ROWS {
+            return None;
+        }
         let tile = Self::by_rows(size, epilogue);
-        let able = units.groups && units.precision == Precision::Tf32;
         let large = (tile.m, tile.k) == (128, PACKED_TERMS) && tile.n >= 64;
-        (able && large && size.m >= PACKED_ROWS).then_some(Self {
-            warps: (8, 1, 1),
+        // Weight gradients of 64 channels wait for the second-level cache, from which every row of tiles
+        // reads B: three taps of a filter at a time.
+        let taller = epilogue == Epilogue::Partial && tile.n == 64 && size.m.is_multiple_of(192);
+        let m = if taller { 192 } else { tile.m };
+        large.then_some(Self {
+            m,
+            warps: (m / 16, 1, 1),
             stages: 2,
             together: 2,
+            ..tile
+        })
+    }
+
+    /// The same for outputs by images, which are not packed.
+    pub(super) fn grouped_dense(size: Size, units: Units) -> Option<Self> {
+        let tile = Self::dense(size);
+        let large = (tile.m, tile.n, tile.k) == (64, 64, PACKED_TERMS);
+        (units.together() && large).then_some(Self {
+            warps: (4, 1, 1),
+            together: 4,
             ..tile
         })
     }
@@ -212,17 +230,21 @@ pub fn packed_floats(size: Size, epilogue: Epilogue, units: Units) -> usize {
 ///
 /// All blocks take equally long, so a last round of few leaves most of the GPU idle: the number of
 /// parts is that for which rounds, and adding up what they leave, take the least time.
-pub fn parts(size: Size) -> Option<(usize, usize)> {
+pub fn parts(size: Size, units: Units) -> Option<(usize, usize)> {
     if size.k <= FEW_TERMS {
         return None;
     }
-    let tile = Tile::of(size, true, Epilogue::Partial);
+    let grouped = Tile::grouped(size, Epilogue::Partial, units);
+    let tile = grouped.unwrap_or_else(|| Tile::of(size, true, Epilogue::Partial));
     let (rows, columns) = tile.blocks(size);
     let blocks = rows * columns * size.replicas;
     let terms = |parts: usize| size.k.div_ceil(parts).next_multiple_of(tile.k);
     // Operands of a weight gradient are contiguous along rows and columns.
     let floats = tile.stages * tile.k * (tile.m + tile.n + 16);
-    let together = (SHARED_FLOATS / floats).max(1);
+    let together = match grouped {
+        Some(tile) => tile.together,
+        None => (SHARED_FLOATS / floats).max(1),
+    };
     let cost = |parts: usize| {
         let rounds = (blocks * parts).div_ceil(together * size.processors);
         let adding = TERMS_TO_ADD * (blocks * parts) as f64;
@@ -235,6 +257,7 @@ pub fn parts(size: Size) -> Option<(usize, usize)> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Precision;
     use super::*;
 
     /// On an H200.
@@ -248,37 +271,42 @@ mod tests {
         }
     }
 
+    fn units(precision: Precision, groups: bool) -> Units {
+        Units {
+            precision,
+            groups,
+            processors: 132,
+        }
+    }
+
     #[test]
     fn the_last_round_of_a_weight_gradient_is_full() {
-        // 3 × 3 convolutions of Wide ResNets of width 4 and 8 at B = 64, by runs.
-        for (channels, pixels, replicas) in [
-            (128, 1024, 4),
-            (256, 256, 4),
-            (512, 64, 4),
-            (128, 256, 8),
-            (256, 64, 8),
+        // 3 × 3 convolutions of Wide ResNets of width 4 and 8 at B = 64, by runs, and their tiles, two
+        // on a multiprocessor.
+        for (channels, pixels, replicas, tile) in [
+            (128, 1024, 4, (128, 128)),
+            (256, 256, 4, (128, 128)),
+            (512, 64, 4, (128, 128)),
+            (64, 1024, 8, (192, 64)),
+            (128, 256, 8, (128, 128)),
+            (256, 64, 8, (128, 128)),
         ] {
             let size = size(9 * channels, channels, 64 * pixels, replicas);
-            let (parts, terms) = parts(size).unwrap();
+            let (parts, terms) = parts(size, units(Precision::Tf32, true)).unwrap();
             assert!(parts * terms >= size.k && (parts - 1) * terms < size.k);
-            // Tiles of 128 × 128, two on a multiprocessor.
-            let blocks = size.m.div_ceil(128) * size.n.div_ceil(128) * replicas * parts;
+            let blocks = size.m.div_ceil(tile.0) * size.n.div_ceil(tile.1) * replicas * parts;
             let rounds = blocks.div_ceil(264);
             let busy = blocks as f64 / (264 * rounds) as f64;
             assert!(busy > 0.85, "{channels} channels: {parts} parts, {busy}");
         }
         // Sums of few terms are not cut.
-        assert_eq!(parts(size(784, 512, 128, 20)), None);
-        assert_eq!(parts(size(784, 512, 256, 20)), Some((1, 256)));
+        let alone = units(Precision::Tf32, false);
+        assert_eq!(parts(size(784, 512, 128, 20), alone), None);
+        assert_eq!(parts(size(784, 512, 256, 20), alone), Some((1, 256)));
     }
 
     #[test]
     fn large_tiles_are_for_four_warps_at_a_time() {
-        let units = |precision, groups| Units {
-            precision,
-            groups,
-            processors: 132,
-        };
         let wide = size(65_536, 128, 1152, 4);
         let packed = |size, units| packed_floats(size, Epilogue::Forward, units);
         let hopper = units(Precision::Tf32, true);
