@@ -414,6 +414,43 @@ fn a_diverged_run_is_recorded_and_its_company_goes_on() {
 }
 
 #[test]
+fn a_run_diverges_at_the_step_at_which_it_does_on_the_cpu() {
+    let Some(gpu) = Gpu::open() else { return };
+    let device = gpu.device();
+    // On the chip, and layer by layer.
+    for batch in ["search.batch_sizes=[8]", "search.batch_sizes=[128]"] {
+        for rate in [1e12, 1e36] {
+            let run = run(
+                THREE_LAYERS,
+                &["task.dataset=\"mnist\"", batch],
+                32,
+                rate,
+                40,
+            );
+            let data = data(&run, &gpu);
+            let on_device = DeviceData::new(&data, device).unwrap();
+            let (losses, _) = cpu_losses(&run, &data);
+            let finite = losses.iter().take_while(|loss| loss.is_finite()).count();
+            for precision in [Precision::Tf32, Precision::Fp32] {
+                let plan = CohortPlan::new(&run, precision, device.limits().unwrap()).unwrap();
+                let members = vec![(run.clone(), None)];
+                let mut cohort = Cohort::new(device, &on_device, &plan, members).unwrap();
+                let mut outcome = None;
+                while outcome.is_none() {
+                    outcome = cohort.advance(1).unwrap().first().map(|(_, end)| *end);
+                }
+                let step = finite as u64 + 1;
+                let same = matches!(outcome, Some(Outcome::Diverged { step: at }) if at == step);
+                assert!(
+                    same,
+                    "{batch}, {rate:e}, {precision}: {outcome:?}, not {step}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
 fn a_saved_cohort_goes_on_as_if_never_stopped() {
     let Some(gpu) = Gpu::open() else { return };
     let device = gpu.device();

@@ -53,6 +53,7 @@ namespace {
 
 constexpr size_t STACK = 128 * 1024;
 constexpr int LANES = 32;
+constexpr uint32_t DEVICE_NAN = 0x7fffffff;
 
 struct Copy {
     void* to;
@@ -233,7 +234,9 @@ void multiply_warp(const Warp& warp) {
             for (int n = 0; n < 8; ++n) sums[n] += a[row][k] * b[k][n];
         }
         for (int n = 0; n < 8; ++n) {
-            warp.lanes[row % 8 * 4 + n / 2]->c[row / 8 * 2 + n % 2] += sums[n];
+            float& sum = warp.lanes[row % 8 * 4 + n / 2]->c[row / 8 * 2 + n % 2];
+            sum += sums[n];
+            if (sum != sum) memcpy(&sum, &DEVICE_NAN, sizeof sum);
         }
     }
 }
