@@ -6,17 +6,19 @@ use std::process::Command;
 use std::sync::LazyLock;
 
 /// All that the libraries are made of, and kernels with them.
-const SOURCES: [(&str, &str); 5] = [
+const SOURCES: [(&str, &str); 7] = [
     ("compiler.cpp", include_str!("compiler.cpp")),
     ("driver.cpp", include_str!("driver.cpp")),
     ("emulated.hpp", include_str!("emulated.hpp")),
     ("kernel.hpp", include_str!("kernel.hpp")),
+    ("machine.hpp", include_str!("machine.hpp")),
     ("threads.cpp", include_str!("threads.cpp")),
+    ("units.cpp", include_str!("units.cpp")),
 ];
 
 /// Libraries by the names that the program looks for, and the files that each is made of.
 const LIBRARIES: [(&str, &[&str]); 2] = [
-    ("libcuda.so", &["driver.cpp", "threads.cpp"]),
+    ("libcuda.so", &["driver.cpp", "threads.cpp", "units.cpp"]),
     ("libnvrtc.so", &["compiler.cpp"]),
 ];
 

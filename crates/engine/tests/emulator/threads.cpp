@@ -4,7 +4,6 @@
 // for the lanes of its warp, its block or its cluster. Shared memory begins as NaN, and from launch to
 // launch and cluster to cluster warps take their turns otherwise: forwards or backwards, each block as
 // far as it gets or all in step. So a kernel with a barrier too few is caught by its results.
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -15,7 +14,7 @@
 #include <thread>
 #include <vector>
 
-#include "emulated.hpp"
+#include "machine.hpp"
 
 #ifndef __x86_64__
 #error "the emulator switches stacks of x86-64 only"
@@ -48,129 +47,11 @@ extern "C" void switch_stack(void** from, void* to);
 namespace emulated {
 
 __thread Place* place;
-
-namespace {
-
-constexpr size_t STACK = 128 * 1024;
-constexpr int LANES = 32;
-constexpr uint32_t DEVICE_NAN = 0x7fffffff;
-
-struct Copy {
-    void* to;
-    const void* from;
-    int bytes, size, group;
-};
-
-void carry_out(const Copy& copy) {
-    memcpy(copy.to, copy.from, copy.bytes);
-    memset((char*)copy.to + copy.bytes, 0, copy.size - copy.bytes);
-}
-
-// A product of a warp's rows with a tile.
-struct Product {
-    float (*c)[4];
-    int eights;
-    uint32_t a[4];
-    const float* tile;
-    int first, group;
-};
-
-enum class Ask { NOTHING, VALUES, PRODUCT };
-
-struct Fiber : Place {
-    void* stack = nullptr;  // while it waits
-    bool ready = false, done = false;
-    unsigned in_cluster = 0;  // which of its blocks
-    struct Warp* warp = nullptr;
-    unsigned arrived_at = 0;  // which meeting of the cluster
-    // What it asks of its warp.
-    Ask ask = Ask::NOTHING;
-    uint32_t mask = 0;
-    uint64_t value = 0;
-    Lanes* lanes = nullptr;
-    uint32_t a[4], b[2];
-    float* c = nullptr;
-    // Copies under way, by groups.
-    std::vector<Copy> copies;
-    int group = 0;
-    // Products under way, by groups.
-    std::vector<Product> products;
-    int product_group = 0;
-};
-
-struct Warp {
-    Fiber* lanes[LANES] = {};
-};
-
-// Threads that meet, again and again.
-struct Meeting {
-    unsigned living = 0, arrived = 0, times = 0;
-    std::vector<Fiber*> waiting;
-
-    void open_if_all() {
-        if (arrived == 0 || arrived < living) return;
-        for (Fiber* fiber : waiting) fiber->ready = true;
-        waiting.clear();
-        arrived = 0;
-        ++times;
-    }
-};
-
-// Where whole copies arrive.
-struct Whole {
-    std::vector<Copy> pending;
-    int arrived = 0;
-    std::vector<Fiber*> waiting;  // for a copy that nobody has started yet
-};
-
-// What a thread of the host runs blocks with.
-struct Machine {
-    Entry entry = nullptr;
-    const void* args = nullptr;
-    void* stack = nullptr;  // of the host
-    Fiber* running = nullptr;
-    bool early = false;       // copies happen at once, not as late as they may
-    bool misaligned = false;  // has seen such a copy
-    std::vector<Fiber> fibers;
-    std::vector<Warp> warps;
-    std::vector<Meeting> blocks;
-    Meeting cluster;
-    std::vector<Whole> wholes;
-    std::vector<unsigned char*> shared;
-    unsigned char* stacks = nullptr;
-    size_t stack_count = 0, shared_bytes = 0, warps_per_block = 0;
-
-    ~Machine() {
-        if (stacks) munmap(stacks, stack_count * STACK);
-        for (unsigned char* memory : shared) free(memory);
-    }
-
-    void reserve(size_t threads, unsigned cluster_blocks, size_t bytes) {
-        if (threads > stack_count) {
-            if (stacks) munmap(stacks, stack_count * STACK);
-            stack_count = threads;
-            void* memory = mmap(nullptr, stack_count * STACK, PROT_READ | PROT_WRITE,
-                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-            if (memory == MAP_FAILED) abort();
-            stacks = (unsigned char*)memory;
-        }
-        if (shared.size() < cluster_blocks || shared_bytes < bytes) {
-            for (unsigned char* memory : shared) free(memory);
-            shared_bytes = (bytes + 255) / 256 * 256 + 256;
-            shared.assign(cluster_blocks, nullptr);
-            for (unsigned char*& memory : shared) memory = (unsigned char*)aligned_alloc(256, shared_bytes);
-        }
-    }
-
-    // Runs a cluster of blocks; false if its threads wait for each other for ever.
-    bool run(const Grid& grid, unsigned first_block, unsigned order);
-    void begin(const Grid& grid, unsigned first_block);
-    bool let_run(Warp& warp);
-};
-
 __thread Machine* machine;
 
 void give_way() { switch_stack(&machine->running->stack, machine->stack); }
+
+namespace {
 
 void begin_thread() {
     machine->entry(machine->args);
@@ -207,73 +88,27 @@ void wait(Meeting& meeting, unsigned at) {
     give_way();
 }
 
-float value_of(uint32_t tf32) {
-    float value;
-    tf32 &= 0xffffe000u;
-    memcpy(&value, &tf32, sizeof value);
-    return value;
+}  // namespace
+
+Machine::~Machine() {
+    if (stacks) munmap(stacks, stack_count * STACK);
+    for (unsigned char* memory : shared) free(memory);
 }
 
-void arrive_all(Whole& whole) {
-    for (const Copy& copy : whole.pending) carry_out(copy);
-    whole.arrived += whole.pending.size();
-    whole.pending.clear();
-}
-
-void multiply_warp(const Warp& warp) {
-    float a[16][8], b[8][8];
-    for (int lane = 0; lane < LANES; ++lane) {
-        const Fiber& f = *warp.lanes[lane];
-        int g = lane / 4, t = lane % 4;
-        for (int i = 0; i < 4; ++i) a[g + i % 2 * 8][t + i / 2 * 4] = value_of(f.a[i]);
-        for (int i = 0; i < 2; ++i) b[t + 4 * i][g] = value_of(f.b[i]);
+void Machine::reserve(size_t threads, unsigned cluster_blocks, size_t bytes) {
+    if (threads > stack_count) {
+        if (stacks) munmap(stacks, stack_count * STACK);
+        stack_count = threads;
+        void* memory = mmap(nullptr, stack_count * STACK, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (memory == MAP_FAILED) abort();
+        stacks = (unsigned char*)memory;
     }
-    for (int row = 0; row < 16; ++row) {
-        float sums[8] = {};
-        for (int k = 0; k < 8; ++k) {
-            for (int n = 0; n < 8; ++n) sums[n] += a[row][k] * b[k][n];
-        }
-        for (int n = 0; n < 8; ++n) {
-            float& sum = warp.lanes[row % 8 * 4 + n / 2]->c[row / 8 * 2 + n % 2];
-            sum += sums[n];
-            if (sum != sum) memcpy(&sum, &DEVICE_NAN, sizeof sum);
-        }
-    }
-}
-
-void exchange_values(const Warp& warp, uint32_t mask) {
-    for (int to = 0; to < LANES; ++to) {
-        if (!(mask >> to & 1)) continue;
-        for (int from = 0; from < LANES; ++from) {
-            if (mask >> from & 1) warp.lanes[to]->lanes->values[from] = warp.lanes[from]->value;
-        }
-    }
-}
-
-// Waits until all lanes of the mask ask for the same; the last of them does it for all.
-void ask_warp(Ask ask, uint32_t mask) {
-    Fiber* self = machine->running;
-    Warp& warp = *self->warp;
-    self->ask = ask;
-    self->mask = mask;
-    // Lanes come in order, so the last one tells most.
-    for (int lane = LANES - 1; lane >= 0; --lane) {
-        if (!(mask >> lane & 1)) continue;
-        Fiber* other = warp.lanes[lane];
-        if (!other || other->ask != ask || other->mask != mask) {
-            self->ready = false;
-            return give_way();
-        }
-    }
-    if (ask == Ask::PRODUCT) {
-        multiply_warp(warp);
-    } else {
-        exchange_values(warp, mask);
-    }
-    for (int lane = 0; lane < LANES; ++lane) {
-        if (!(mask >> lane & 1)) continue;
-        warp.lanes[lane]->ask = Ask::NOTHING;
-        warp.lanes[lane]->ready = true;
+    if (shared.size() < cluster_blocks || shared_bytes < bytes) {
+        for (unsigned char* memory : shared) free(memory);
+        shared_bytes = (bytes + 255) / 256 * 256 + 256;
+        shared.assign(cluster_blocks, nullptr);
+        for (unsigned char*& memory : shared) memory = (unsigned char*)aligned_alloc(256, shared_bytes);
     }
 }
 
@@ -344,6 +179,8 @@ bool Machine::run(const Grid& grid, unsigned first_block, unsigned order) {
     return !misaligned;
 }
 
+namespace {
+
 // Machines that are free.
 std::mutex idle_lock;
 std::vector<std::unique_ptr<Machine>> idle;
@@ -375,110 +212,6 @@ void wait_for_cluster() { wait(machine->cluster, machine->running->arrived_at); 
 const void* in_other(const void* own, unsigned block) {
     size_t offset = (const unsigned char*)own - machine->running->shared;
     return machine->shared[block] + offset;
-}
-
-Lanes exchange(uint32_t mask, uint64_t own) {
-    Lanes lanes{};
-    Fiber* self = machine->running;
-    self->value = own;
-    self->lanes = &lanes;
-    ask_warp(Ask::VALUES, mask);
-    return lanes;
-}
-
-void multiply(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
-    Fiber* self = machine->running;
-    memcpy(self->a, a, sizeof a);
-    memcpy(self->b, b, sizeof b);
-    self->c = c;
-    ask_warp(Ask::PRODUCT, 0xffffffffu);
-}
-
-void start_product(float (*c)[4], int eights, const uint32_t (&a)[4], const float* tile, int first) {
-    Fiber* self = machine->running;
-    Product product{c, eights, {}, tile, first, self->product_group};
-    memcpy(product.a, a, sizeof a);
-    self->products.push_back(product);
-}
-
-void end_products() { ++machine->running->product_group; }
-
-void wait_products(int but) {
-    Fiber* self = machine->running;
-    const int column = self->thread.x % LANES / 4, term = self->thread.x % 4;
-    std::vector<Product> pending;
-    pending.swap(self->products);
-    for (const Product& product : pending) {
-        if (product.group >= self->product_group - but) {
-            self->products.push_back(product);
-            continue;
-        }
-        for (int j = 0; j < product.eights; ++j) {
-            const float* row = product.tile + 32 * (8 * j + column);
-            uint32_t b[2];
-            for (int i = 0; i < 2; ++i) {
-                const int k = product.first + term + 4 * i;
-                memcpy(&b[i], row + ((k / 4) ^ column) * 4 + k % 4, sizeof b[i]);
-            }
-            multiply(product.c[j], product.a, b);
-        }
-    }
-}
-
-void copy(void* to, const void* from, int bytes, int size) {
-    Fiber* self = machine->running;
-    if (((uintptr_t)to | (uintptr_t)from) % size != 0) machine->misaligned = true;
-    const Copy copy{to, from, bytes, size, self->group};
-    if (machine->early) {
-        carry_out(copy);
-    } else {
-        self->copies.push_back(copy);
-    }
-}
-
-void end_copies() { ++machine->running->group; }
-
-void wait_copies(int but) {
-    Fiber* self = machine->running;
-    size_t kept = 0;
-    for (const Copy& copy : self->copies) {
-        if (copy.group >= self->group - but) {
-            self->copies[kept++] = copy;
-            continue;
-        }
-        carry_out(copy);
-    }
-    self->copies.resize(kept);
-}
-
-void expect_arrivals(Arrival* first, int count) {
-    for (int i = 0; i < count; ++i) {
-        first[i].number = machine->wholes.size();
-        machine->wholes.emplace_back();
-    }
-}
-
-void copy_whole(void* to, const void* from, int bytes, Arrival* arrival) {
-    Whole& whole = machine->wholes[arrival->number];
-    if (((uintptr_t)to | (uintptr_t)from | bytes) % 16 != 0) machine->misaligned = true;
-    whole.pending.push_back({to, from, bytes, bytes, 0});
-    if (machine->early) arrive_all(whole);
-    for (Fiber* fiber : whole.waiting) fiber->ready = true;
-    whole.waiting.clear();
-}
-
-void wait_arrival(Arrival* arrival, int before) {
-    const unsigned number = arrival->number;
-    while (machine->wholes[number].arrived <= before) {
-        Whole& whole = machine->wholes[number];
-        if (!whole.pending.empty()) {
-            arrive_all(whole);
-            continue;
-        }
-        machine->running->ready = false;
-        whole.waiting.push_back(machine->running);
-        give_way();
-    }
 }
 
 bool run(Entry entry, const void* args, const Grid& grid) {
