@@ -31,7 +31,7 @@ fn the_results_page_says_what_the_ledgers_say() {
     let page = fs::read_to_string(docs.join("RESULTS.md")).unwrap();
     let entries = fs::read_dir(docs.join("results")).unwrap();
     let folders = entries.map(|entry| entry.unwrap().path());
-    let (mut laws, mut trends) = (0, 0);
+    let (mut laws, mut trends, mut grids) = (0, 0, 0);
     for folder in folders.filter(|folder| folder.join("study.toml").exists()) {
         let text = report(&folder);
         let name = folder.file_name().unwrap().to_string_lossy();
@@ -48,13 +48,26 @@ fn the_results_page_says_what_the_ledgers_say() {
                 continue;
             }
             let (_, a) = law.split_once(": ").unwrap();
-            let (a, rest) = a.split_once(" /[loss]").unwrap();
+            let (a, rest) = a.split_once("/[loss]").unwrap();
             let (_, p) = rest.split_once("p = ").unwrap();
             let (p, _) = p.split_once(']').unwrap();
-            for said in [a.to_owned(), format!("p = {p}]")] {
+            for said in [a.trim_end().to_owned(), format!("p = {p}]")] {
                 assert!(page.contains(&said), "{name}: the page does not say {said}");
             }
             laws += 1;
+        }
+        if let Some((_, grid)) = text.split_once("grid, w = ") {
+            // Below the header: ε, best B, ḡ_opt.
+            let rows = grid
+                .lines()
+                .skip(2)
+                .take_while(|line| !line.trim().is_empty());
+            let optima: Vec<_> = rows
+                .map(|row| row.split_whitespace().nth(2).unwrap())
+                .collect();
+            let said = format!("ḡ_opt = {} ·", optima.join(", "));
+            assert!(page.contains(&said), "{name}: the page does not say {said}");
+            grids += 1;
         }
         if let Some((_, trend)) = text.split_once("any failure: ε_half ∝ w^q, ") {
             let (q, _) = trend.split_once(" widths").unwrap();
@@ -62,5 +75,5 @@ fn the_results_page_says_what_the_ledgers_say() {
             trends += 1;
         }
     }
-    assert_eq!((laws, trends), (6, 2));
+    assert_eq!((laws, trends, grids), (7, 3, 1));
 }
