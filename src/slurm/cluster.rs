@@ -149,7 +149,11 @@ pub fn requeue() -> Result<Option<String>> {
     let Some(name) = name.or(job) else {
         return Ok(None);
     };
-    call("scontrol", &["requeue".into(), name.clone()]).map_err(|error| {
+    // When Slurm agrees, it ends all processes of the job, and the one that asks should live to hear so.
+    let asks = "trap '' TERM; exec scontrol requeue \"$1\"";
+    let mut shell = Command::new("sh");
+    shell.args(["-c", asks, "sh", &name]);
+    answer(&mut shell, "scontrol").map_err(|error| {
         anyhow!("{error}; task {name} is saved, but is not run again by itself")
     })?;
     Ok(Some(name))
@@ -157,17 +161,21 @@ pub fn requeue() -> Result<Option<String>> {
 
 /// Runs one of Slurm's commands and gives what it prints.
 fn call(program: &'static str, args: &[String]) -> Result<String> {
-    let output = Command::new(program)
-        .args(args)
-        .stdin(Stdio::null())
-        .output();
-    let output = match output {
+    answer(Command::new(program).args(args), program)
+}
+
+/// What a command prints that runs this program.
+fn answer(command: &mut Command, program: &'static str) -> Result<String> {
+    let output = match command.stdin(Stdio::null()).output() {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(missing(program)),
         output => output.map_err(|error| anyhow!("`{program}` cannot be started: {error}"))?,
     };
     if !output.status.success() {
         let words = String::from_utf8_lossy(&output.stderr);
         let said: Vec<&str> = words.lines().map(str::trim).collect();
+        if said.is_empty() {
+            bail!("`{program}` ended without a word, {}", output.status);
+        }
         bail!("`{program}` refused: {}", said.join("; "));
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
