@@ -42,6 +42,7 @@ impl Layer<'_> {
             units: self.units,
             replicas: self.replicas,
             filter: None,
+            rounded: false,
             room: Room::default(),
             args: ProductArgs {
                 scale: self.affine.scale,
@@ -100,14 +101,12 @@ impl Layer<'_> {
                 .map(|row| (row * self.columns()) as i32)
                 .collect(),
             inner: Inner::X,
-            rounded: false,
         };
         let inputs = Operand {
             array: y,
             x: self.reads(),
             k: order.iter().map(|row| taps[*row]).collect(),
             inner: Inner::K,
-            rounded: false,
         };
         let mut product = if self.affine.dense {
             let target = Target::ByColumns(self.writes(), None);
@@ -134,14 +133,12 @@ impl Layer<'_> {
             x: self.taps(),
             k: self.reads(),
             inner: Inner::X,
-            rounded: false,
         };
         let outputs = Operand {
             array: dz,
             x: even(self.columns(), 1),
             k: self.writes(),
             inner: Inner::X,
-            rounded: false,
         };
         let target = Target::ByRows(even(self.rows(), self.columns()));
         let mut product = self.product(inputs, outputs, target, epilogue);
@@ -171,14 +168,12 @@ impl Layer<'_> {
             x: even(self.rows(), self.columns()),
             k: even(self.columns(), 1),
             inner: Inner::K,
-            rounded: false,
         };
         let outputs = Operand {
             array: dz,
             x: self.writes(),
             k: even(self.columns(), 1),
             inner: Inner::K,
-            rounded: false,
         };
         let taps = self.taps();
         let rows = (taps != even(taps.len(), 1)).then_some(taps);
@@ -236,14 +231,12 @@ impl Layer<'_> {
             x: reads,
             k: dz_k,
             inner: Inner::K,
-            rounded: false,
         };
         let weights = Operand {
             array: w,
             x: even(self.input.pixel, self.columns()),
             k: w_k,
             inner: Inner::K,
-            rounded: false,
         };
         let mut product = self.product(outputs, weights, Target::ByRows(writes), Epilogue::Data);
         product.filter = Some(filter);

@@ -91,7 +91,7 @@ impl Emitter<'_> {
                 product.args.c = self.gradient(x);
                 product.args.add = u32::from(add);
                 product.args.rounds = u32::from(self.rounds(x));
-                product.b.rounded = affine.dense && self.rounds(z);
+                product.rounded = affine.dense && self.rounds(z);
                 if let Some(mask) = print.mask[x] {
                     // The mask lies as the gradient does: both have the same borders.
                     product.args.other = self.value(mask);

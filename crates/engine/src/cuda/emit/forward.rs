@@ -65,7 +65,7 @@ impl Emitter<'_> {
             layer.forward(self.value(node.inputs[0]), weights, self.value(node.output));
         product.args.replicas = self.setup.common.replicas;
         product.args.rounds = u32::from(self.rounds(node.output));
-        product.b.rounded = affine.dense && self.rounds(node.inputs[0]);
+        product.rounded = affine.dense && self.rounds(node.inputs[0]);
         if affine.bias {
             product.args.bias = self.weights_at(affine.weight + layer.rows() * layer.output.pixel);
         }

@@ -27,9 +27,10 @@ struct Draw {
     u32 rounds;  // to what products take
 };
 
-__device__ __forceinline__ float normalized(const Examples& from, i64 at, int channel) {
-    float value = from.bytes ? (float)from.bytes[at] : from.floats[at];
-    return (value - __ldg(from.offset + channel)) * __ldg(from.factor + channel);
+// A stored value as the network reads it.
+__device__ __forceinline__ float normalized(const Draw& d, float value, int channel) {
+    value = (value - __ldg(d.from.offset + channel)) * __ldg(d.from.factor + channel);
+    return d.rounds ? rounded(value) : value;
 }
 
 __device__ __forceinline__ u32 mix(u32 word) {
@@ -71,27 +72,22 @@ struct Change {
 };
 
 // An image that lies in memory as it does in its plane, four bytes at a time.
-__device__ __forceinline__ void put_bytes(const Examples& from, i64 index, float* to, const Draw& d) {
-    const int fours = from.height * from.width / 4;
-    const u32* bytes = reinterpret_cast<const u32*>(from.bytes) + index * fours;
-    const float offset = __ldg(from.offset), factor = __ldg(from.factor);
+__device__ __forceinline__ void put_bytes(const Draw& d, i64 index, float* to) {
+    const int fours = d.from.height * d.from.width / 4;
+    const u32* bytes = reinterpret_cast<const u32*>(d.from.bytes) + index * fours;
     for (int at = threadIdx.x; at < fours; at += blockDim.x) {
         const u32 four = __ldg(bytes + at);
-        float value[4];
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-            value[i] = ((float)(four >> 8 * i & 255) - offset) * factor;
-            if (d.rounds) value[i] = rounded(value[i]);
-        }
-        *reinterpret_cast<float4*>(to + 4 * at) = make_float4(value[0], value[1], value[2], value[3]);
+        auto value = [&](int i) { return normalized(d, (float)(four >> 8 * i & 255), 0); };
+        *reinterpret_cast<float4*>(to + 4 * at) = make_float4(value(0), value(1), value(2), value(3));
     }
 }
 
-__device__ void put_image(const Examples& from, i64 index, float* to, const Draw& d, Change change) {
+__device__ void put_image(const Draw& d, i64 index, float* to, Change change) {
+    const Examples& from = d.from;
     int values = from.height * from.width * from.channels;
     const bool changed = change.up || change.left || change.mirrored;
     const bool alike = from.channels == 1 && d.pixel == 1 && d.row == from.width && d.image == values;
-    if (from.bytes && alike && values % 4 == 0 && !changed) return put_bytes(from, index, to, d);
+    if (from.bytes && alike && values % 4 == 0 && !changed) return put_bytes(d, index, to);
     for (int at = threadIdx.x; at < values; at += blockDim.x) {
         int channel = at % from.channels, x = at / from.channels % from.width;
         int y = at / from.channels / from.width;
@@ -99,8 +95,11 @@ __device__ void put_image(const Examples& from, i64 index, float* to, const Draw
         int source_y = y + change.up;
         bool inside = (u32)source_x < (u32)from.width && (u32)source_y < (u32)from.height;
         i64 source = ((index * from.height + source_y) * from.width + source_x) * from.channels + channel;
-        float value = inside ? normalized(from, source, channel) : 0.f;
-        to[y * d.row + x * d.pixel + channel] = d.rounds ? rounded(value) : value;
+        float value = 0.f;
+        if (inside) {
+            value = normalized(d, from.bytes ? (float)from.bytes[source] : from.floats[source], channel);
+        }
+        to[y * d.row + x * d.pixel + channel] = value;
     }
 }
 
@@ -130,14 +129,14 @@ extern "C" __global__ void __launch_bounds__(128) draw_batch(const __grid_consta
         change.mirrored = d.flip && words.w[2] >> 31 == 1;
     }
     float* to = d.inputs + replica * d.inputs_replica + at * d.image + d.corner;
-    put_image(d.from, example, to, d, change);
+    put_image(d, example, to, change);
 }
 
 // Consecutive examples, for an evaluation. Blocks: (batch).
 extern "C" __global__ void __launch_bounds__(128) put_examples(const __grid_constant__ Draw d) {
     u32 index = d.first + blockIdx.x;
     if (index >= d.examples) return;
-    put_image(d.from, index, d.inputs + blockIdx.x * d.image + d.corner, d, Change{0, 0, false});
+    put_image(d, index, d.inputs + blockIdx.x * d.image + d.corner, Change{0, 0, false});
 }
 
 struct Picks {

@@ -151,7 +151,7 @@ struct Weights {
     // Offset of a thread's i-th four in C; negative outside.
     __device__ __forceinline__ static int place(const Product& p, int i, int first_m, int first_n) {
         int m = first_m + Rows::row(i), n = first_n + Rows::column();
-        return m < p.m && n < p.n ? __ldg(p.c_m + m) + n : -1;
+        return m < p.m && n < p.n ? place_in_c(p, m, n) : -1;
     }
 
     // Has the second cache fetch what a later block will read, so that memory is read while blocks multiply
@@ -166,7 +166,7 @@ struct Weights {
             const int m = tile % gridDim.x * TILE_M + i / LINES;
             const int n = tile / gridDim.x * TILE_N + i % LINES * 32;
             if (m >= p.m || n >= p.n) continue;
-            const i64 at = replica * p.c_replica + __ldg(p.c_m + m) + n;
+            const i64 at = replica * p.c_replica + place_in_c(p, m, n);
             fetch_line(p.c + at);
             fetch_line(p.velocity + at);
         }

@@ -5,8 +5,8 @@
 
 static_assert(WARPS_N == 1 && WARPS_K == 1 && TERMS == 1 && TILE_K == 32, "as they multiply");
 
-// A column of a tile; what lies there was rounded.
-__device__ __forceinline__ float packed_sum(const float* tile, int column) {
+// The sum of a column of a tile; what lies there was rounded.
+__device__ __forceinline__ float column_sum(const float* tile, int column) {
     float sum = 0.f;
 #pragma unroll
     for (int i = 0; i < TILE_K; i += 4) {
@@ -50,10 +50,6 @@ struct MoverB {
     __device__ __forceinline__ void wait(int slot, int tile) const {
         wait_arrival(arrivals() + slot, tile / STAGES);
     }
-
-    __device__ __forceinline__ static float column_sum(const float* tile, int column) {
-        return packed_sum(tile, column);
-    }
 };
 #else
 // Tiles are packed on their way: the terms of a column lie one after the other, and whoever wrote them has
@@ -61,10 +57,6 @@ struct MoverB {
 struct MoverB : Mover<TILE_N, B_INNER, B_VECTOR, B_SEGMENT, B_STEP, B_JUMP, true> {
     __device__ __forceinline__ void start(const Product& p, const Block& block, int) {
         Mover::start(p.b, block.replica, block.first_n, p.n, 0, 0);
-    }
-
-    __device__ __forceinline__ static float column_sum(const float* tile, int column) {
-        return packed_sum(tile, column);
     }
 };
 #endif

@@ -60,7 +60,7 @@ __device__ __forceinline__ void sum(const Product& p, const Block& block, float*
         b.wait(slot, tile);
         const float* tile_b = tiles_b + slot * MoverB::FLOATS;
         multiply_tile(c, a, b, tile_a, tile_b);
-        if (block.sums_bias) bias_sum += MoverB::column_sum(tile_b, threadIdx.x);
+        if (block.sums_bias) bias_sum += column_sum(tile_b, threadIdx.x);
         free = slot;
         slot = slot + 1 == STAGES ? 0 : slot + 1;
 #if HALO > 0

@@ -6,15 +6,15 @@ struct MoverB : Mover<TILE_N, B_INNER, B_VECTOR, B_SEGMENT, B_STEP, B_JUMP> {
     __device__ __forceinline__ void start(const Product& p, const Block& block, int warp_k) {
         Mover::start(p.b, block.replica, block.first_n, p.n, block.warp_n, warp_k);
     }
-
-    // The sum of a column of a tile.
-    __device__ __forceinline__ static float column_sum(const float* tile, int column) {
-        float sum = 0.f;
-#pragma unroll 8
-        for (int k = 0; k < TILE_K; ++k) sum += tile[place(column, k)];
-        return sum;
-    }
 };
+
+// The sum of a column of a tile.
+__device__ __forceinline__ float column_sum(const float* tile, int column) {
+    float sum = 0.f;
+#pragma unroll 8
+    for (int k = 0; k < TILE_K; ++k) sum += tile[MoverB::place(column, k)];
+    return sum;
+}
 
 // What a warp multiplies at a time: 8 terms of its rows and columns.
 struct Fragments {

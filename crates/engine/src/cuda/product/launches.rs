@@ -64,7 +64,7 @@ impl Product {
         let packed = Tile::grouped(size, self.epilogue, self.units)
             .filter(|tile| by_rows && tile.packed_floats(size) * self.replicas <= self.room.floats);
         let direct = Tile::grouped_dense(size, self.units).filter(|_| {
-            !by_rows && self.b.rounded && self.b.inner == Inner::K && self.b.vector() == 4
+            !by_rows && self.rounded && self.b.inner == Inner::K && self.b.vector() == 4
         });
         let grouped = packed.or(direct);
         let tile = grouped.unwrap_or_else(|| Tile::of(size, by_rows, self.epilogue));

@@ -67,8 +67,6 @@ pub struct Operand {
     pub k: Vec<i32>,
     /// Which of the two is contiguous.
     pub inner: Inner,
-    /// Whether its values were rounded to TF32 when they were written.
-    pub rounded: bool,
 }
 
 /// The contiguous direction of an operand.
@@ -119,6 +117,8 @@ pub struct Product {
     pub replicas: usize,
     /// A is read through a filter.
     pub filter: Option<Filter>,
+    /// Whether values of B were rounded to TF32 when they were written.
+    pub rounded: bool,
     /// Room for B to be packed.
     pub room: Room,
     /// All other arguments.
