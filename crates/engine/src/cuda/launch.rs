@@ -43,6 +43,7 @@ impl Source {
                 include_str!("kernels/mover.cuh"),
                 include_str!("kernels/single.cuh"),
                 include_str!("kernels/grouped.cuh"),
+                include_str!("kernels/fours.cuh"),
                 include_str!("kernels/epilogue.cuh"),
                 include_str!("kernels/product.cu"),
             ),
@@ -55,7 +56,10 @@ impl Source {
             Self::Weights => include_str!("kernels/weights.cu"),
             Self::Elementwise => include_str!("kernels/elementwise.cu"),
             Self::Pool => include_str!("kernels/pool.cu"),
-            Self::Norm => include_str!("kernels/norm.cu"),
+            Self::Norm => concat!(
+                include_str!("kernels/fours.cuh"),
+                include_str!("kernels/norm.cu"),
+            ),
             Self::Resident => concat!(
                 include_str!("kernels/tensor.cuh"),
                 include_str!("kernels/resident.cuh"),

@@ -9,6 +9,10 @@ use crate::cuda::launch::Source;
 const PIXELS_PER_SLICE: usize = 64;
 /// Most slices of a norm's sum over all replicas: enough blocks to fill a large GPU.
 pub(super) const MOST_SLICES: usize = 528;
+/// Pixels that a thread reads before it uses the first (`AHEAD` of `norm.cu`).
+const PIXELS_AHEAD: usize = 4;
+/// Channels whose slices a block adds up (`Channel` of `norm.cu`).
+const CHANNELS_PER_BLOCK: usize = 32;
 
 impl Emitter<'_> {
     pub(super) fn norm_args(&self, node: &Node, norm: usize) -> NormArgs {
@@ -58,28 +62,36 @@ impl Emitter<'_> {
             out: self.values[node.output],
             ..self.norm_args(node, norm)
         };
-        let channels = self.plane(node.inputs[0]).pixel;
         if self.training {
             self.push_norm_sums("norm_sums", &args);
-            self.push(
-                Source::Norm,
-                "norm_statistics",
-                channels,
-                FEW_THREADS,
-                &args,
-            );
+            self.push_norm_channels("norm_statistics", &args);
         } else {
+            let channels = self.plane(node.inputs[0]).pixel;
             self.push(Source::Norm, "norm_running", channels, FEW_THREADS, &args);
         }
-        let quads = args.pixels as usize * channels / 4;
-        self.push(Source::Norm, "norm_apply", quads, THREADS, &args);
+        self.push_norm_pixels("norm_apply", args);
     }
 
-    pub(super) fn push_norm_sums(&mut self, function: &'static str, args: &NormArgs) {
+    /// A pass over all pixels: blocks have as many as threads read at once.
+    fn push_norm_pixels(&mut self, function: &'static str, mut args: NormArgs) {
+        let lanes = (args.x_plane.channels as usize / 4).min(THREADS);
+        let per_block = PIXELS_AHEAD * (THREADS / lanes);
+        args.per_slice = per_block as i32;
+        let blocks = (args.pixels as usize).div_ceil(per_block);
+        self.push(Source::Norm, function, blocks * THREADS, THREADS, &args);
+    }
+
+    /// What adds up the slices of each channel.
+    fn push_norm_channels(&mut self, function: &'static str, args: &NormArgs) {
+        let blocks = (args.x_plane.channels as usize).div_ceil(CHANNELS_PER_BLOCK);
+        self.push(Source::Norm, function, blocks * THREADS, THREADS, args);
+    }
+
+    fn push_norm_sums(&mut self, function: &'static str, args: &NormArgs) {
         let slices = args.slices as usize;
         self.push(Source::Norm, function, slices * THREADS, THREADS, args);
         if let Some(launch) = self.launches.last_mut() {
-            launch.shared = 4 * 2 * THREADS;
+            launch.shared = 4 * 8 * THREADS;
         }
     }
 
@@ -90,14 +102,12 @@ impl Emitter<'_> {
             masked: u32::from(self.setup.print.mask[x].is_some()),
             ..self.norm_args(node, norm)
         };
-        let channels = self.plane(x).pixel;
         self.push_norm_sums("norm_back_sums", &args);
-        self.push(Source::Norm, "norm_back_line", channels, FEW_THREADS, &args);
+        self.push_norm_channels("norm_back_line", &args);
         if self.wanted(node, 0) {
             args.out = self.gradient(x).values;
             args.add = u32::from(self.write_gradient(x));
-            let quads = args.pixels as usize * channels / 4;
-            self.push(Source::Norm, "norm_back_apply", quads, THREADS, &args);
+            self.push_norm_pixels("norm_back_apply", args);
         }
     }
 }

@@ -33,35 +33,83 @@ __device__ __forceinline__ int pixel_place(const Plane& p, int pixel) {
     return place(p, pixel / p.width / p.height, y, x);
 }
 
-// Sums two values per channel over a slice: f(pixel, channel, first, second) adds to them.
-// Threads: (channels by fours, pixels at a time).
-template <typename F>
-__device__ __forceinline__ void sum_slice(const Norm& n, F f) {
-    const int replica = blockIdx.z, slice = blockIdx.x, channels = n.x_plane.channels;
-    const int lanes = channels < (int)blockDim.x ? channels : blockDim.x;
-    const int at_a_time = blockDim.x / lanes;
-    extern __shared__ float partial[];  // (at_a_time, 2, lanes)
-    const int begin = slice * n.per_slice, end = min(n.pixels, begin + n.per_slice);
-    const int own = threadIdx.x / lanes, lane = threadIdx.x % lanes;
-    for (int first = 0; first < channels; first += lanes) {
-        int channel = first + lane;
-        float a = 0.f, b = 0.f;
-        if (own < at_a_time && channel < channels) {
-            for (int pixel = begin + own; pixel < end; pixel += at_a_time) f(pixel, channel, a, b);
-            partial[own * 2 * lanes + lane] = a;
-            partial[own * 2 * lanes + lanes + lane] = b;
-        }
-        __syncthreads();
-        if (own == 0 && channel < channels) {
-            for (int other = 1; other < at_a_time; ++other) {
-                a += partial[other * 2 * lanes + lane];
-                b += partial[other * 2 * lanes + lanes + lane];
+// Which values a thread of a pass has: four neighbouring channels, of every so-many-th pixel of a slice.
+// Channels that are more than fours of threads come in several rounds.
+struct Share {
+    int lanes, at_a_time;  // threads of a pixel, and pixels of a block
+    int lane, pixel;
+    int end;
+
+    __device__ __forceinline__ explicit Share(const Norm& n) {
+        lanes = min(n.x_plane.channels / 4, (int)blockDim.x);
+        at_a_time = blockDim.x / lanes;
+        lane = threadIdx.x % lanes;
+        pixel = threadIdx.x / lanes;
+        end = min(n.pixels, (int)(blockIdx.x + 1) * n.per_slice);
+    }
+
+    // Threads that are left over have nothing to do.
+    __device__ __forceinline__ bool idle() const { return pixel >= at_a_time; }
+
+    // Calls `read(pixel)`, then `use(pixel, what was read)`. Memory answers late, so several are read before
+    // the first is used.
+    template <typename Read, typename Use>
+    __device__ __forceinline__ void each(const Norm& n, Read read, Use use) const {
+        constexpr int AHEAD = 4;
+        if (idle()) return;
+        for (int first = blockIdx.x * n.per_slice + pixel; first < end; first += AHEAD * at_a_time) {
+            decltype(read(0)) got[AHEAD];
+#pragma unroll
+            for (int i = 0; i < AHEAD; ++i) {
+                if (first + i * at_a_time < end) got[i] = read(first + i * at_a_time);
             }
-            float* to = n.sums + ((i64)replica * n.slices + slice) * 2 * channels;
-            to[channel] = a;
-            to[channels + channel] = b;
+#pragma unroll
+            for (int i = 0; i < AHEAD; ++i) {
+                if (first + i * at_a_time < end) use(first + i * at_a_time, got[i]);
+            }
         }
+    }
+};
+
+// Adds up the sums of all threads that share a channel, two by two, into those of the first.
+__device__ __forceinline__ void add_threads(const Share& share, float4& a, float4& b) {
+    extern __shared__ float4 partial[];  // (at_a_time, 2, lanes)
+    float4* own = partial + share.pixel * 2 * share.lanes + share.lane;
+    if (!share.idle()) {
+        own[0] = a;
+        own[share.lanes] = b;
+    }
+    for (int left = share.at_a_time; left > 1;) {
+        const int half = (left + 1) / 2;
         __syncthreads();
+        if (share.pixel + half < left) {
+            const float4* other = own + half * 2 * share.lanes;
+            a = add(a, other[0]);
+            b = add(b, other[share.lanes]);
+            own[0] = a;
+            own[share.lanes] = b;
+        }
+        left = half;
+    }
+    __syncthreads();
+}
+
+// Leaves two sums per channel of a slice. `add(first, a, b)` adds what the thread has of the four channels
+// from `first` on.
+template <typename Add>
+__device__ __forceinline__ void sum_slice(const Norm& n, Add add) {
+    const Share share(n);
+    const int channels = n.x_plane.channels;
+    float* to = n.sums + ((i64)blockIdx.z * n.slices + blockIdx.x) * 2 * channels;
+    for (int first = 4 * share.lane; first - 4 * share.lane < channels; first += 4 * share.lanes) {
+        float4 a = make_float4(0.f, 0.f, 0.f, 0.f), b = a;
+        const bool inside = first < channels;
+        if (inside) add(share, first, a, b);
+        add_threads(share, a, b);
+        if (inside && share.pixel == 0) {
+            four(to + first) = a;
+            four(to + channels + first) = b;
+        }
     }
 }
 
@@ -69,23 +117,48 @@ __device__ __forceinline__ void sum_slice(const Norm& n, F f) {
 extern "C" __global__ void __launch_bounds__(256) norm_sums(const __grid_constant__ Norm n) {
     if (!n.replicas[blockIdx.z].active) return;
     const float* x = n.x + blockIdx.z * n.x_replica;
-    const float* origin = x + pixel_place(n.x_plane, 0);
-    sum_slice(n, [&](int pixel, int channel, float& a, float& b) {
-        float value = x[pixel_place(n.x_plane, pixel) + channel] - origin[channel];
-        a += value;
-        b += value * value;
+    sum_slice(n, [&](const Share& share, int channel, float4& a, float4& b) {
+        const float4 origin = read_four(x + pixel_place(n.x_plane, 0) + channel);
+        share.each(
+            n, [&](int pixel) { return read_four(x + pixel_place(n.x_plane, pixel) + channel); },
+            [&](int, float4 value) {
+                value = subtract(value, origin);
+                a = add(a, value);
+                b = multiply_add(value, value, b);
+            });
     });
 }
 
-__device__ __forceinline__ void add_slices(const Norm& n, int replica, int channel, double& a,
-                                           double& b) {
-    int channels = n.x_plane.channels;
-    const float* from = n.sums + (i64)replica * n.slices * 2 * channels + channel;
-    for (int slice = 0; slice < n.slices; ++slice, from += 2 * channels) {
-        a += from[0];
-        b += from[channels];
+// Adds up the slices of a channel: eight threads have every eighth each, and the first gets the sums of all.
+// Threads: 32 channels by eight.
+struct Channel {
+    static constexpr int STRANDS = 8;
+    int channel;
+    bool chief;  // inside, and the one that goes on
+    double a = 0., b = 0.;
+
+    __device__ __forceinline__ explicit Channel(const Norm& n) {
+        __shared__ double sums[2][STRANDS][32];
+        const int channels = n.x_plane.channels, lane = threadIdx.x % 32, strand = threadIdx.x / 32;
+        channel = blockIdx.x * 32 + lane;
+        chief = channel < channels && strand == 0;
+        if (channel < channels) {
+            const float* from = n.sums + (i64)blockIdx.z * n.slices * 2 * channels + channel;
+            for (int slice = strand; slice < n.slices; slice += STRANDS) {
+                a += from[(i64)slice * 2 * channels];
+                b += from[(i64)slice * 2 * channels + channels];
+            }
+        }
+        sums[0][strand][lane] = a;
+        sums[1][strand][lane] = b;
+        __syncthreads();
+        if (!chief) return;
+        for (int other = 1; other < STRANDS; ++other) {
+            a += sums[0][other][lane];
+            b += sums[1][other][lane];
+        }
     }
-}
+};
 
 __device__ __forceinline__ void put_line(const Norm& n, int replica, int channel, float mean,
                                          float inverse) {
@@ -99,13 +172,14 @@ __device__ __forceinline__ void put_line(const Norm& n, int replica, int channel
     line[3 * channels] = weights[n.shift + channel] - mean * factor;
 }
 
-// Statistics of the batch, which also move the running ones. Threads: one per channel.
-extern "C" __global__ void norm_statistics(const __grid_constant__ Norm n) {
-    const int replica = blockIdx.z, channel = blockIdx.x * blockDim.x + threadIdx.x;
-    const int channels = n.x_plane.channels;
-    if (!n.replicas[replica].active || channel >= channels) return;
-    double sum = 0., squares = 0., count = n.pixels;
-    add_slices(n, replica, channel, sum, squares);
+// Statistics of the batch, which also move the running ones.
+extern "C" __global__ void __launch_bounds__(256) norm_statistics(const __grid_constant__ Norm n) {
+    const int replica = blockIdx.z, channels = n.x_plane.channels;
+    if (!n.replicas[replica].active) return;
+    const Channel sums(n);
+    if (!sums.chief) return;
+    const int channel = sums.channel;
+    const double sum = sums.a, squares = sums.b, count = n.pixels;
     double origin = n.x[replica * n.x_replica + pixel_place(n.x_plane, 0) + channel];
     float mean = (float)(origin + sum / count);
     double spread = squares - sum * sum / count;
@@ -125,48 +199,63 @@ extern "C" __global__ void norm_running(const __grid_constant__ Norm n) {
     put_line(n, replica, channel, running[0], (float)(1. / sqrt((double)running[channels] + 1e-5)));
 }
 
-// y = x·factor + offset, then the activation. Threads: four channels each.
+// y = x·factor + offset, then the activation.
 extern "C" __global__ void __launch_bounds__(256) norm_apply(const __grid_constant__ Norm n) {
     const int replica = blockIdx.z, channels = n.x_plane.channels;
     if (!n.replicas[replica].active) return;
-    int at = blockIdx.x * blockDim.x + threadIdx.x, quads = channels / 4;
-    if (at >= n.pixels * quads) return;
-    int pixel = at / quads, channel = at % quads * 4;
-    const float* line = n.line + (i64)replica * 4 * channels + channel;
-    float4 factor = *reinterpret_cast<const float4*>(line + 2 * channels);
-    float4 offset = *reinterpret_cast<const float4*>(line + 3 * channels);
-    float4 x = *reinterpret_cast<const float4*>(
-        n.x + replica * n.x_replica + pixel_place(n.x_plane, pixel) + channel);
-    float4 y = make_float4(fmaf(x.x, factor.x, offset.x), fmaf(x.y, factor.y, offset.y),
-                           fmaf(x.z, factor.z, offset.z), fmaf(x.w, factor.w, offset.w));
-    if (n.relu) y = make_float4(relu(y.x), relu(y.y), relu(y.z), relu(y.w));
-    *reinterpret_cast<float4*>(
-        n.out + replica * n.y_replica + pixel_place(n.y_plane, pixel) + channel) = y;
+    const float* x = n.x + replica * n.x_replica;
+    float* y = n.out + replica * n.y_replica;
+    const Share share(n);
+    for (int channel = 4 * share.lane; channel < channels; channel += 4 * share.lanes) {
+        const float* line = n.line + (i64)replica * 4 * channels + channel;
+        const float4 factor = read_four(line + 2 * channels);
+        const float4 offset = read_four(line + 3 * channels);
+        share.each(
+            n, [&](int pixel) { return read_four(x + pixel_place(n.x_plane, pixel) + channel); },
+            [&](int pixel, float4 value) {
+                value = multiply_add(value, factor, offset);
+                if (n.relu) value = relu(value);
+                four(y + pixel_place(n.y_plane, pixel) + channel) = value;
+            });
+    }
 }
+
+// A pixel's gradient, its input, and what its input's gradient was before.
+struct Back {
+    float4 dy, x, old;
+};
 
 // Σ dy and Σ dy·(x − μ).
 extern "C" __global__ void __launch_bounds__(256) norm_back_sums(const __grid_constant__ Norm n) {
     if (!n.replicas[blockIdx.z].active) return;
-    const int channels = n.x_plane.channels;
     const float* x = n.x + blockIdx.z * n.x_replica;
     const float* dy = n.dy + blockIdx.z * n.y_replica;
-    const float* mean = n.line + (i64)blockIdx.z * 4 * channels;
-    sum_slice(n, [&](int pixel, int channel, float& a, float& b) {
-        float gradient = dy[pixel_place(n.y_plane, pixel) + channel];
-        a += gradient;
-        b += gradient * (x[pixel_place(n.x_plane, pixel) + channel] - mean[channel]);
+    sum_slice(n, [&](const Share& share, int channel, float4& a, float4& b) {
+        const float4 mean = read_four(n.line + (i64)blockIdx.z * 4 * n.x_plane.channels + channel);
+        share.each(
+            n,
+            [&](int pixel) {
+                return Back{read_four(dy + pixel_place(n.y_plane, pixel) + channel),
+                            read_four(x + pixel_place(n.x_plane, pixel) + channel), {}};
+            },
+            [&](int, const Back& at) {
+                a = add(a, at.dy);
+                b = multiply_add(at.dy, subtract(at.x, mean), b);
+            });
     });
 }
 
 // Steps of γ and β, and dx = of_dy·dy + of_x·x + constant, collected from
-// dx = γ·inverse·(dy − mean(dy) − x̂·mean(dy·x̂)). Threads: one per channel.
-extern "C" __global__ void norm_back_line(const __grid_constant__ Norm n) {
-    const int replica = blockIdx.z, channel = blockIdx.x * blockDim.x + threadIdx.x;
-    const int channels = n.x_plane.channels;
+// dx = γ·inverse·(dy − mean(dy) − x̂·mean(dy·x̂)).
+extern "C" __global__ void __launch_bounds__(256) norm_back_line(const __grid_constant__ Norm n) {
+    const int replica = blockIdx.z, channels = n.x_plane.channels;
     const Replica& run = n.replicas[replica];
-    if (!run.active || channel >= channels) return;
-    double shift = 0., scale = 0.;
-    add_slices(n, replica, channel, shift, scale);
+    if (!run.active) return;
+    const Channel sums(n);
+    if (!sums.chief) return;
+    const int channel = sums.channel;
+    const double shift = sums.a;
+    double scale = sums.b;
     const float* line = n.line + (i64)replica * 4 * channels + channel;
     double mean = line[0], inverse = line[channels];
     scale *= inverse;
@@ -184,35 +273,31 @@ extern "C" __global__ void norm_back_line(const __grid_constant__ Norm n) {
             run.learning_rate, n.descent);
 }
 
-__device__ __forceinline__ float input_gradient(const Norm& n, float dy, float x, float of_dy,
-                                                float of_x, float constant) {
-    float value = fmaf(of_dy, dy, fmaf(of_x, x, constant));
-    return n.masked ? pass_relu(value, x) : value;
-}
-
-// Threads: four channels each.
 extern "C" __global__ void __launch_bounds__(256) norm_back_apply(const __grid_constant__ Norm n) {
     const int replica = blockIdx.z, channels = n.x_plane.channels;
     if (!n.replicas[replica].active) return;
-    int at = blockIdx.x * blockDim.x + threadIdx.x, quads = channels / 4;
-    if (at >= n.pixels * quads) return;
-    int pixel = at / quads, channel = at % quads * 4;
-    const float* line = n.line_back + (i64)replica * 4 * channels + channel;
-    float4 of_dy = *reinterpret_cast<const float4*>(line);
-    float4 of_x = *reinterpret_cast<const float4*>(line + channels);
-    float4 constant = *reinterpret_cast<const float4*>(line + 2 * channels);
-    i64 from = replica * n.x_replica + pixel_place(n.x_plane, pixel) + channel;
-    float4 x = *reinterpret_cast<const float4*>(n.x + from);
-    float4 dy = *reinterpret_cast<const float4*>(
-        n.dy + replica * n.y_replica + pixel_place(n.y_plane, pixel) + channel);
-    float4 dx = make_float4(input_gradient(n, dy.x, x.x, of_dy.x, of_x.x, constant.x),
-                            input_gradient(n, dy.y, x.y, of_dy.y, of_x.y, constant.y),
-                            input_gradient(n, dy.z, x.z, of_dy.z, of_x.z, constant.z),
-                            input_gradient(n, dy.w, x.w, of_dy.w, of_x.w, constant.w));
-    float4* to = reinterpret_cast<float4*>(n.out + from);
-    if (n.add) {
-        float4 old = *to;
-        dx = make_float4(dx.x + old.x, dx.y + old.y, dx.z + old.z, dx.w + old.w);
+    const float* x = n.x + replica * n.x_replica;
+    const float* dy = n.dy + replica * n.y_replica;
+    float* dx = n.out + replica * n.x_replica;
+    const Share share(n);
+    for (int channel = 4 * share.lane; channel < channels; channel += 4 * share.lanes) {
+        const float* line = n.line_back + (i64)replica * 4 * channels + channel;
+        const float4 of_dy = read_four(line), of_x = read_four(line + channels);
+        const float4 constant = read_four(line + 2 * channels);
+        share.each(
+            n,
+            [&](int pixel) {
+                const int from = pixel_place(n.x_plane, pixel) + channel;
+                Back at = {read_four(dy + pixel_place(n.y_plane, pixel) + channel),
+                           read_four(x + from), {}};
+                if (n.add) at.old = read_four(dx + from);
+                return at;
+            },
+            [&](int pixel, const Back& at) {
+                float4 value = multiply_add(of_dy, at.dy, multiply_add(of_x, at.x, constant));
+                if (n.masked) value = pass_relu(value, at.x);
+                if (n.add) value = add(value, at.old);
+                four(dx + pixel_place(n.x_plane, pixel) + channel) = value;
+            });
     }
-    *to = dx;
 }
