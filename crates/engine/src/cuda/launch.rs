@@ -53,9 +53,18 @@ impl Source {
             ),
             Self::Batch => include_str!("kernels/batch.cu"),
             Self::Loss => include_str!("kernels/loss.cu"),
-            Self::Weights => include_str!("kernels/weights.cu"),
-            Self::Elementwise => include_str!("kernels/elementwise.cu"),
-            Self::Pool => include_str!("kernels/pool.cu"),
+            Self::Weights => concat!(
+                include_str!("kernels/fours.cuh"),
+                include_str!("kernels/weights.cu"),
+            ),
+            Self::Elementwise => concat!(
+                include_str!("kernels/fours.cuh"),
+                include_str!("kernels/elementwise.cu"),
+            ),
+            Self::Pool => concat!(
+                include_str!("kernels/fours.cuh"),
+                include_str!("kernels/pool.cu"),
+            ),
             Self::Norm => concat!(
                 include_str!("kernels/fours.cuh"),
                 include_str!("kernels/norm.cu"),

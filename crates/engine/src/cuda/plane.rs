@@ -38,9 +38,9 @@ impl Plane {
         self.shape.height * self.shape.width
     }
 
-    /// Values of a batch, padding included and borders not.
-    pub fn values(&self, batch: usize) -> usize {
-        batch * self.pixels() * self.pixel
+    /// Fours of a batch's values, padding included and borders not.
+    pub fn fours(&self, batch: usize) -> usize {
+        batch * self.pixels() * self.pixel / 4
     }
 
     /// As kernels want it.

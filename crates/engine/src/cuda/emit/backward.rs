@@ -64,7 +64,7 @@ impl Emitter<'_> {
         let args = PoolArgs {
             dy: self.gradient(y).values,
             out: self.gradient(x).values,
-            count: self.plane(counted).values(self.batch) as i32,
+            count: self.plane(counted).fours(self.batch) as i32,
             masked: u32::from(self.setup.print.mask[x].is_some()),
             add: u32::from(self.write_gradient(x)),
             ..self.pool_args(node)

@@ -24,7 +24,7 @@ impl Emitter<'_> {
                 Op::Pool { maximum, .. } => {
                     let args = PoolArgs {
                         out: self.values[y],
-                        count: self.plane(y).values(self.batch) as i32,
+                        count: self.plane(y).fours(self.batch) as i32,
                         ..self.pool_args(node)
                     };
                     let name = if *maximum {
@@ -44,7 +44,7 @@ impl Emitter<'_> {
                 Op::Add => {
                     let mut args = self.elementwise(self.value(x), x, self.value(y), y);
                     self.mask_by(&mut args, node.inputs[1]);
-                    self.push_elementwise("add", &args);
+                    self.push_elementwise("add_both", &args);
                 }
             }
         }
@@ -102,7 +102,7 @@ impl Emitter<'_> {
             z_replica: z.replica,
             z_plane: self.plane(z_plane).args(),
             replicas: self.setup.common.replicas,
-            count: self.plane(z_plane).values(self.batch) as i32,
+            count: self.plane(z_plane).fours(self.batch) as i32,
             ..ElementwiseArgs::default()
         }
     }

@@ -28,15 +28,16 @@ __device__ __forceinline__ int place(const Plane& p, int image, int y, int x) {
     return image * p.image + (y + p.border) * p.row + (x + p.border) * p.channels;
 }
 
-// A value of a batch, counted without borders: its image, row, column and channel.
+// Four neighbouring channels of a batch, counted without borders: their image, row, column and first channel.
 struct Spot {
     int image, y, x, channel;
 };
 
 __device__ __forceinline__ Spot spot(const Plane& p, int index) {
+    const int fours = p.channels / 4;
     Spot s;
-    s.channel = index % p.channels;
-    index /= p.channels;
+    s.channel = index % fours * 4;
+    index /= fours;
     s.x = index % p.width;
     index /= p.width;
     s.y = index % p.height;

@@ -1,7 +1,8 @@
 // Tiles of B as warps that multiply together want them: rounded, the terms of a column one after the other,
 // in the order that `packed_place` says, zeros where there are no terms or columns.
 //
-// A block packs one tile. TILE_N, B_INNER and B_VECTOR are those of the product.
+// A block packs TILES of them, one after the other: memory answers late, so what it reads should be much.
+// TILE_N, B_INNER and B_VECTOR are those of the product.
 
 #define PACKERS 256
 #define PACKED_TERMS 32
@@ -22,12 +23,13 @@ __device__ __forceinline__ float4 turned_by(float4 a, int first) {
 }
 
 extern "C" __global__ void __launch_bounds__(PACKERS) pack(const __grid_constant__ Pack p) {
-    constexpr int FOURS = TILE_N * PACKED_TERMS / 4, OWN = FOURS / PACKERS;
+    constexpr int FOURS = TILE_N * PACKED_TERMS / 4, OWN = TILES * FOURS / PACKERS;
     const int replica = blockIdx.z;
     if (!p.replicas[replica].active) return;
-    const int first_k = blockIdx.x * PACKED_TERMS, first_n = blockIdx.y * TILE_N;
+    const int first_k = blockIdx.x * TILES * PACKED_TERMS, first_n = blockIdx.y * TILE_N;
     const float* values = p.b.values + replica * p.b.replica;
-    const i64 tile = (i64)blockIdx.y * gridDim.x + blockIdx.x;
+    const int tiles = (p.k + PACKED_TERMS - 1) / PACKED_TERMS, first = blockIdx.x * TILES;
+    const i64 tile = (i64)blockIdx.y * tiles + first;
     float* to = p.to + replica * p.to_replica + tile * (TILE_N * PACKED_TERMS);
     auto value = [&](int n, int k) {
         bool inside = n < p.n && k < p.k;
@@ -40,7 +42,7 @@ extern "C" __global__ void __launch_bounds__(PACKERS) pack(const __grid_constant
     };
 #if B_INNER == X_INNER
     // Read along the columns, written along the terms.
-    __shared__ float turned[PACKED_TERMS][TILE_N + 1];
+    __shared__ float turned[TILES * PACKED_TERMS][TILE_N + 1];
 #if B_VECTOR == 4
     float4 fours[OWN];
 #pragma unroll
@@ -52,12 +54,12 @@ extern "C" __global__ void __launch_bounds__(PACKERS) pack(const __grid_constant
     for (int i = 0; i < OWN; ++i) {
         // In turn, beginning with another of the four every eight lanes: into different banks.
         const int at = threadIdx.x + i * PACKERS, k = at / (TILE_N / 4), n = at % (TILE_N / 4) * 4;
-        const int first = at / 8 - k & 3;
-        const float4 four = turned_by(fours[i], first);
-        turned[k][n + first] = four.x;
-        turned[k][n + (first + 1 & 3)] = four.y;
-        turned[k][n + (first + 2 & 3)] = four.z;
-        turned[k][n + (first + 3 & 3)] = four.w;
+        const int turn = at / 8 - k & 3;
+        const float4 four = turned_by(fours[i], turn);
+        turned[k][n + turn] = four.x;
+        turned[k][n + (turn + 1 & 3)] = four.y;
+        turned[k][n + (turn + 2 & 3)] = four.z;
+        turned[k][n + (turn + 3 & 3)] = four.w;
     }
 #else
 #pragma unroll
@@ -71,7 +73,9 @@ extern "C" __global__ void __launch_bounds__(PACKERS) pack(const __grid_constant
 #pragma unroll
     for (int i = 0; i < OWN; ++i) {
         // The four that comes to lie here.
-        const int at = threadIdx.x + i * PACKERS, column = at / 8, k = 4 * (at % 8 ^ column % 8);
+        const int at = threadIdx.x + i * PACKERS, own = at / FOURS, column = at % FOURS / 8;
+        const int k = own * PACKED_TERMS + 4 * (at % 8 ^ column % 8);
+        if (first + own >= tiles) break;
         float4 four;
 #if B_INNER == X_INNER
         four = make_float4(turned[k][column], turned[k + 1][column], turned[k + 2][column],

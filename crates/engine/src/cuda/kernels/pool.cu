@@ -9,94 +9,131 @@ struct Pool {
     const Replica* replicas;
     Plane x_plane, y_plane;
     int rows, columns;  // of a window
-    int count;
+    int count;  // fours of what a thread each has
     u32 masked;  // x is an activation's output
     u32 add;
     u32 pad;
 };
 
-// The largest value of a window; NaN if it holds one.
-__device__ __forceinline__ float largest(const Pool& p, const float* window) {
-    float best = window[0];
-    for (int row = 0; row < p.rows; ++row) {
-        for (int column = 0; column < p.columns; ++column) {
-            float value = window[row * p.x_plane.row + column * p.x_plane.channels];
-            best = value <= best || isnan(best) ? best : value;
-        }
-    }
-    return best;
+// The larger one; NaN if either is.
+__device__ __forceinline__ float larger(float a, float b) { return b <= a || isnan(a) ? a : b; }
+
+__device__ __forceinline__ float4 larger(float4 a, float4 b) {
+    return make_float4(larger(a.x, b.x), larger(a.y, b.y), larger(a.z, b.z), larger(a.w, b.w));
 }
 
-__device__ __forceinline__ void pool_forward(const Pool& p, bool maximum) {
-    const int replica = blockIdx.z;
-    if (!p.replicas[replica].active) return;
-    int at = blockIdx.x * blockDim.x + threadIdx.x;
-    if (at >= p.count) return;
-    Spot s = spot(p.y_plane, at);
-    const float* window = p.x + replica * p.x_replica +
-                          place(p.x_plane, s.image, s.y * p.rows, s.x * p.columns) + s.channel;
-    float value = 0.f;
-    if (maximum) {
-        value = largest(p, window);
-    } else {
-        for (int row = 0; row < p.rows; ++row) {
-            for (int column = 0; column < p.columns; ++column) {
-                value += window[row * p.x_plane.row + column * p.x_plane.channels];
-            }
-        }
-        value /= p.rows * p.columns;
+// The window of an output, four channels of it. SIDE: that of a square, if it is known beforehand; then all
+// of it is read at once.
+template <int SIDE>
+struct Window {
+    static constexpr int ALL = SIDE > 0 ? SIDE * SIDE : 1;  // what is read at once
+    int rows, columns;
+    i64 corner;
+    int row, column;  // floats from one to the next
+
+    __device__ __forceinline__ Window(const Pool& p, int replica, const Spot& s) {
+        rows = SIDE > 0 ? SIDE : p.rows;
+        columns = SIDE > 0 ? SIDE : p.columns;
+        corner = replica * p.x_replica + place(p.x_plane, s.image, s.y * rows, s.x * columns) + s.channel;
+        row = p.x_plane.row;
+        column = p.x_plane.channels;
     }
-    p.out[replica * p.y_replica + place(p.y_plane, s)] = value;
+
+    __device__ __forceinline__ int count() const { return rows * columns; }
+
+    // Where its i-th pixel lies.
+    __device__ __forceinline__ i64 place_of(int i) const {
+        return corner + i / columns * row + i % columns * column;
+    }
+};
+
+template <int SIDE>
+__device__ __forceinline__ void pool_forward(const Pool& p, bool maximum) {
+    const int replica = blockIdx.z, at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (!p.replicas[replica].active || at >= p.count) return;
+    const Spot s = spot(p.y_plane, at);
+    const Window<SIDE> window(p, replica, s);
+    float4 value = read_four(p.x + window.corner);
+#pragma unroll 4
+    for (int i = 1; i < window.count(); ++i) {
+        const float4 next = read_four(p.x + window.place_of(i));
+        value = maximum ? larger(value, next) : add(value, next);
+    }
+    if (!maximum) value = scaled(1.f / window.count(), value);
+    four(p.out + replica * p.y_replica + place(p.y_plane, s)) = value;
 }
 
 extern "C" __global__ void __launch_bounds__(256) max_forward(const __grid_constant__ Pool p) {
-    pool_forward(p, true);
+    if (p.rows == 2 && p.columns == 2) {
+        pool_forward<2>(p, true);
+    } else {
+        pool_forward<0>(p, true);
+    }
 }
 
 extern "C" __global__ void __launch_bounds__(256) mean_forward(const __grid_constant__ Pool p) {
-    pool_forward(p, false);
+    pool_forward<0>(p, false);
 }
 
-// A thread writes the gradients of one window; the first value that equals the maximum has it
-// all. Rows and columns outside every window are written by nobody and stay 0.
-extern "C" __global__ void __launch_bounds__(256) max_backward(const __grid_constant__ Pool p) {
-    const int replica = blockIdx.z;
-    if (!p.replicas[replica].active) return;
-    int at = blockIdx.x * blockDim.x + threadIdx.x;
-    if (at >= p.count) return;
-    Spot s = spot(p.y_plane, at);
-    i64 corner = replica * p.x_replica +
-                 place(p.x_plane, s.image, s.y * p.rows, s.x * p.columns) + s.channel;
-    i64 from = replica * p.y_replica + place(p.y_plane, s);
-    float y = p.y[from], gradient = p.dy[from];
-    bool found = false;
-    for (int row = 0; row < p.rows; ++row) {
-        for (int column = 0; column < p.columns; ++column) {
-            i64 pixel = corner + row * p.x_plane.row + column * p.x_plane.channels;
-            float x = p.x[pixel];
-            bool chosen = !found && (x == y || isnan(x));
-            found = found || chosen;
-            float value = chosen ? gradient : 0.f;
-            if (p.masked) value = pass_relu(value, x);
-            p.out[pixel] = p.add ? p.out[pixel] + value : value;
+// What a value of a window gets: all of it, if it is the first that equals the maximum.
+__device__ __forceinline__ float share(float x, float y, float gradient, bool& found) {
+    const bool chosen = !found && (x == y || isnan(x));
+    found = found || chosen;
+    return chosen ? gradient : 0.f;
+}
+
+// A thread writes the gradients of a window. Rows and columns outside every window are written by nobody and
+// stay 0.
+template <int SIDE>
+__device__ __forceinline__ void max_back(const Pool& p) {
+    const int replica = blockIdx.z, at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (!p.replicas[replica].active || at >= p.count) return;
+    const Spot s = spot(p.y_plane, at);
+    const Window<SIDE> window(p, replica, s);
+    constexpr int ALL = Window<SIDE>::ALL;
+    const i64 from = replica * p.y_replica + place(p.y_plane, s);
+    const float4 y = read_four(p.y + from), gradient = read_four(p.dy + from);
+    bool found[4] = {};
+    for (int first = 0; first < window.count(); first += ALL) {
+        float4 x[ALL], old[ALL];
+#pragma unroll
+        for (int i = 0; i < ALL; ++i) {
+            x[i] = read_four(p.x + window.place_of(first + i));
+            if (p.add) old[i] = read_four(p.out + window.place_of(first + i));
+        }
+#pragma unroll
+        for (int i = 0; i < ALL; ++i) {
+            float4 value = make_float4(
+                share(x[i].x, y.x, gradient.x, found[0]), share(x[i].y, y.y, gradient.y, found[1]),
+                share(x[i].z, y.z, gradient.z, found[2]), share(x[i].w, y.w, gradient.w, found[3]));
+            if (p.masked) value = pass_relu(value, x[i]);
+            if (p.add) value = add(old[i], value);
+            four(p.out + window.place_of(first + i)) = value;
         }
     }
 }
 
-// A thread writes one gradient.
-extern "C" __global__ void __launch_bounds__(256) mean_backward(const __grid_constant__ Pool p) {
-    const int replica = blockIdx.z;
-    if (!p.replicas[replica].active) return;
-    int at = blockIdx.x * blockDim.x + threadIdx.x;
-    if (at >= p.count) return;
-    Spot s = spot(p.x_plane, at);
-    int row = s.y / p.rows, column = s.x / p.columns;
-    float value = 0.f;
-    if (row < p.y_plane.height && column < p.y_plane.width) {
-        value = p.dy[replica * p.y_replica + place(p.y_plane, s.image, row, column) + s.channel];
-        value /= p.rows * p.columns;
+extern "C" __global__ void __launch_bounds__(256) max_backward(const __grid_constant__ Pool p) {
+    if (p.rows == 2 && p.columns == 2) {
+        max_back<2>(p);
+    } else {
+        max_back<0>(p);
     }
-    i64 to = replica * p.x_replica + place(p.x_plane, s);
-    if (p.masked) value = pass_relu(value, p.x[to]);
-    p.out[to] = p.add ? p.out[to] + value : value;
+}
+
+// A thread writes four gradients.
+extern "C" __global__ void __launch_bounds__(256) mean_backward(const __grid_constant__ Pool p) {
+    const int replica = blockIdx.z, at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (!p.replicas[replica].active || at >= p.count) return;
+    const Spot s = spot(p.x_plane, at);
+    const int row = s.y / p.rows, column = s.x / p.columns;
+    float4 value = make_float4(0.f, 0.f, 0.f, 0.f);
+    if (row < p.y_plane.height && column < p.y_plane.width) {
+        const int from = place(p.y_plane, s.image, row, column) + s.channel;
+        value = scaled(1.f / (p.rows * p.columns), read_four(p.dy + replica * p.y_replica + from));
+    }
+    const i64 to = replica * p.x_replica + place(p.x_plane, s);
+    if (p.masked) value = pass_relu(value, read_four(p.x + to));
+    if (p.add) value = add(read_four(p.out + to), value);
+    four(p.out + to) = value;
 }

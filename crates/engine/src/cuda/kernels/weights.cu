@@ -53,25 +53,19 @@ extern "C" __global__ void __launch_bounds__(256) finish_weights(const __grid_co
     if (!f.replicas[replica].active) return;
     int at = 4 * (blockIdx.x * blockDim.x + threadIdx.x);
     if (at >= f.count) return;
+    const float rate = f.replicas[replica].learning_rate;
+    const i64 to = replica * f.weights_replica + at;
+    float4 w = read_four(f.weights + to), v = read_four(f.velocity + to);
     const float* from = f.partial + replica * f.partial_replica + at;
-    float4 sum = *reinterpret_cast<const float4*>(from);
-    for (int part = 1; part < f.parts; ++part) {
-        float4 more = *reinterpret_cast<const float4*>(from + part * f.part);
-        sum.x += more.x;
-        sum.y += more.y;
-        sum.z += more.z;
-        sum.w += more.w;
-    }
-    float rate = f.replicas[replica].learning_rate;
-    i64 to = replica * f.weights_replica + at;
-    float4 w = *reinterpret_cast<float4*>(f.weights + to);
-    float4 v = *reinterpret_cast<float4*>(f.velocity + to);
+    float4 sum = read_four(from);
+#pragma unroll 4
+    for (int part = 1; part < f.parts; ++part) sum = add(sum, read_four(from + part * f.part));
     descend(w.x, v.x, f.scale * sum.x, rate, f.descent);
     descend(w.y, v.y, f.scale * sum.y, rate, f.descent);
     descend(w.z, v.z, f.scale * sum.z, rate, f.descent);
     descend(w.w, v.w, f.scale * sum.w, rate, f.descent);
-    *reinterpret_cast<float4*>(f.velocity + to) = v;
-    *reinterpret_cast<float4*>(f.weights + to) = w;
+    four(f.velocity + to) = v;
+    four(f.weights + to) = w;
 }
 
 struct Check {

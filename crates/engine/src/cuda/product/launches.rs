@@ -168,6 +168,12 @@ impl Product {
     fn pack(&mut self, form: &Form) -> Launch {
         let (size, columns) = (form.size, form.tile.n);
         let (tiles, across) = (size.k.div_ceil(PACKED_TERMS), size.n.div_ceil(columns));
+        let many = PACKED_COLUMNS / columns;
+        let blocks = tiles / many * across * self.replicas;
+        let at_once = match blocks < PACKING_BLOCKS * self.units.processors {
+            true => 1,
+            false => many,
+        };
         let to = array(self.room.at, form.tile.packed_floats(size));
         let args = PackArgs {
             b: self.args.b,
@@ -181,20 +187,26 @@ impl Product {
             source: Source::Pack,
             function: "pack",
             defines: vec![
+                ("TILES", at_once as u32),
                 ("TILE_N", columns as u32),
                 ("B_INNER", u32::from(self.b.inner == Inner::X)),
                 ("B_VECTOR", self.b.vector()),
                 ("TERMS", self.units.precision.terms() as u32),
             ],
         };
-        Launch::new(kernel, [tiles, across, self.replicas], PACKERS, &args)
+        let grid = [tiles.div_ceil(at_once), across, self.replicas];
+        Launch::new(kernel, grid, PACKERS, &args)
     }
 }
 
 /// By how many blocks of every multiprocessor weights are fetched ahead of their step.
 const AHEAD: usize = 2;
-/// Threads that pack a tile.
+/// Threads of a block that packs,
 const PACKERS: usize = 256;
+/// columns of all tiles that it may have at once, for its shared memory,
+const PACKED_COLUMNS: usize = 256;
+/// and blocks of a multiprocessor below which each has only one tile.
+const PACKING_BLOCKS: usize = 4;
 /// Most pixels that a tile may read at a time: two buffers of them leave room for two blocks.
 const MOST_HALO: usize = 256;
 

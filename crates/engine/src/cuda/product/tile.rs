@@ -102,7 +102,10 @@ impl Tile {
         if weights && k <= FEW_TERMS {
             let n = if n <= 16 { 16 } else { 64 };
             let warps = if n == 16 { (4, 1, 1) } else { (2, 2, 1) };
-            return tile(64, n, small_k, warps);
+            return Self {
+                stages: 2,
+                ..tile(64, n, small_k, warps)
+            };
         }
         let many = |tile_m: usize, tile_n: usize| {
             m.div_ceil(tile_m) * n.div_ceil(tile_n) * size.replicas >= MANY_BLOCKS * size.processors
