@@ -172,6 +172,11 @@ pub fn cases(gpu: &Gpu) -> Vec<(&'static str, Run)> {
             run(MLP, &with_rules(&[mnist, norm]), 40, 0.01, steps),
         ),
         (
+            // More channels than fours of a block's threads.
+            "wide mlp, norm",
+            run(ONE_LAYER, &[norm], 1100, 0.01, steps.min(6)),
+        ),
+        (
             "mlp, standard",
             run(MLP, &[cifar, standard], 33, 0.001, steps),
         ),
