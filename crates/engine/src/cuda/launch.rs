@@ -43,7 +43,6 @@ impl Source {
                 include_str!("kernels/mover.cuh"),
                 include_str!("kernels/single.cuh"),
                 include_str!("kernels/grouped.cuh"),
-                include_str!("kernels/fours.cuh"),
                 include_str!("kernels/epilogue.cuh"),
                 include_str!("kernels/product.cu"),
             ),
@@ -53,22 +52,10 @@ impl Source {
             ),
             Self::Batch => include_str!("kernels/batch.cu"),
             Self::Loss => include_str!("kernels/loss.cu"),
-            Self::Weights => concat!(
-                include_str!("kernels/fours.cuh"),
-                include_str!("kernels/weights.cu"),
-            ),
-            Self::Elementwise => concat!(
-                include_str!("kernels/fours.cuh"),
-                include_str!("kernels/elementwise.cu"),
-            ),
-            Self::Pool => concat!(
-                include_str!("kernels/fours.cuh"),
-                include_str!("kernels/pool.cu"),
-            ),
-            Self::Norm => concat!(
-                include_str!("kernels/fours.cuh"),
-                include_str!("kernels/norm.cu"),
-            ),
+            Self::Weights => include_str!("kernels/weights.cu"),
+            Self::Elementwise => include_str!("kernels/elementwise.cu"),
+            Self::Pool => include_str!("kernels/pool.cu"),
+            Self::Norm => include_str!("kernels/norm.cu"),
             Self::Resident => concat!(
                 include_str!("kernels/tensor.cuh"),
                 include_str!("kernels/resident.cuh"),
@@ -85,6 +72,7 @@ impl Source {
         };
         let shared = concat!(
             include_str!("kernels/common.cuh"),
+            include_str!("kernels/fours.cuh"),
             include_str!("kernels/machine.cuh"),
         );
         [shared, own].concat()

@@ -23,7 +23,7 @@ struct Rows {
     __device__ __forceinline__ static int column() { return threadIdx.x % QUADS * 4; }
 
     __device__ __forceinline__ static float4 sum(const float* sums, int i) {
-        return *reinterpret_cast<const float4*>(sums + row(i) * STRIDE + column());
+        return read_four(sums + row(i) * STRIDE + column());
     }
 };
 
@@ -150,8 +150,8 @@ struct Weights {
         for (int i = 0; i < OWN; ++i) {
             int at = place(sink.p, i, first_m, first_n);
             if (at >= 0) {
-                weight[i] = *reinterpret_cast<const float4*>(sink.c + at);
-                velocity[i] = *reinterpret_cast<const float4*>(sink.velocities() + at);
+                weight[i] = read_four(sink.c + at);
+                velocity[i] = read_four(sink.velocities() + at);
             }
         }
     }
@@ -159,19 +159,14 @@ struct Weights {
     __device__ __forceinline__ void step(const Sink& sink, const float* sums, int first_m,
                                          int first_n) {
         const Product& p = sink.p;
-        const float rate = sink.learning_rate;
 #pragma unroll
         for (int i = 0; i < OWN; ++i) {
             int at = place(p, i, first_m, first_n);
             if (at >= 0) {
-                const float4 sum = Rows::sum(sums, i);
-                float4 &w = weight[i], &v = velocity[i];
-                descend(w.x, v.x, p.scale * sum.x, rate, p.descent);
-                descend(w.y, v.y, p.scale * sum.y, rate, p.descent);
-                descend(w.z, v.z, p.scale * sum.z, rate, p.descent);
-                descend(w.w, v.w, p.scale * sum.w, rate, p.descent);
-                *reinterpret_cast<float4*>(sink.velocities() + at) = v;
-                *reinterpret_cast<float4*>(sink.c + at) = w;
+                const float4 gradient = scaled(p.scale, Rows::sum(sums, i));
+                descend(weight[i], velocity[i], gradient, sink.learning_rate, p.descent);
+                four(sink.velocities() + at) = velocity[i];
+                four(sink.c + at) = weight[i];
             }
         }
     }

@@ -33,6 +33,14 @@ __device__ __forceinline__ float4 pass_relu(float4 a, float4 y) {
                        pass_relu(a.w, y.w));
 }
 
+__device__ __forceinline__ void descend(float4& weight, float4& velocity, float4 gradient,
+                                        float learning_rate, const Descent& rule) {
+    descend(weight.x, velocity.x, gradient.x, learning_rate, rule);
+    descend(weight.y, velocity.y, gradient.y, learning_rate, rule);
+    descend(weight.z, velocity.z, gradient.z, learning_rate, rule);
+    descend(weight.w, velocity.w, gradient.w, learning_rate, rule);
+}
+
 __device__ __forceinline__ float4 rounded(float4 a) {
     return make_float4(rounded(a.x), rounded(a.y), rounded(a.z), rounded(a.w));
 }

@@ -10,7 +10,7 @@ __device__ __forceinline__ float column_sum(const float* tile, int column) {
     float sum = 0.f;
 #pragma unroll
     for (int i = 0; i < TILE_K; i += 4) {
-        float4 at = *reinterpret_cast<const float4*>(tile + packed_place(column, i));
+        float4 at = read_four(tile + packed_place(column, i));
         sum += at.x + at.y + at.z + at.w;
     }
     return sum;

@@ -31,7 +31,7 @@ extern "C" __global__ void __launch_bounds__(PACKERS) pack(const __grid_constant
     const int tiles = (p.k + PACKED_TERMS - 1) / PACKED_TERMS, first = blockIdx.x * TILES;
     const i64 tile = (i64)blockIdx.y * tiles + first;
     float* to = p.to + replica * p.to_replica + tile * (TILE_N * PACKED_TERMS);
-    auto value = [&](int n, int k) {
+    auto value_at = [&](int n, int k) {
         bool inside = n < p.n && k < p.k;
         return inside ? __ldg(values + __ldg(p.b.x + n) + __ldg(p.b.k + k)) : 0.f;
     };
@@ -55,17 +55,17 @@ extern "C" __global__ void __launch_bounds__(PACKERS) pack(const __grid_constant
         // In turn, beginning with another of the four every eight lanes: into different banks.
         const int at = threadIdx.x + i * PACKERS, k = at / (TILE_N / 4), n = at % (TILE_N / 4) * 4;
         const int turn = at / 8 - k & 3;
-        const float4 four = turned_by(fours[i], turn);
-        turned[k][n + turn] = four.x;
-        turned[k][n + (turn + 1 & 3)] = four.y;
-        turned[k][n + (turn + 2 & 3)] = four.z;
-        turned[k][n + (turn + 3 & 3)] = four.w;
+        const float4 value = turned_by(fours[i], turn);
+        turned[k][n + turn] = value.x;
+        turned[k][n + (turn + 1 & 3)] = value.y;
+        turned[k][n + (turn + 2 & 3)] = value.z;
+        turned[k][n + (turn + 3 & 3)] = value.w;
     }
 #else
 #pragma unroll
     for (int i = 0; i < 4 * OWN; ++i) {
         const int at = threadIdx.x + i * PACKERS;
-        turned[at / TILE_N][at % TILE_N] = value(first_n + at % TILE_N, first_k + at / TILE_N);
+        turned[at / TILE_N][at % TILE_N] = value_at(first_n + at % TILE_N, first_k + at / TILE_N);
     }
 #endif
     __syncthreads();
@@ -76,18 +76,17 @@ extern "C" __global__ void __launch_bounds__(PACKERS) pack(const __grid_constant
         const int at = threadIdx.x + i * PACKERS, own = at / FOURS, column = at % FOURS / 8;
         const int k = own * PACKED_TERMS + 4 * (at % 8 ^ column % 8);
         if (first + own >= tiles) break;
-        float4 four;
+        float4 value;
 #if B_INNER == X_INNER
-        four = make_float4(turned[k][column], turned[k + 1][column], turned[k + 2][column],
-                           turned[k + 3][column]);
+        value = make_float4(turned[k][column], turned[k + 1][column], turned[k + 2][column],
+                            turned[k + 3][column]);
 #elif B_VECTOR == 4
-        four = four_at(first_n + column, first_k + k);
+        value = four_at(first_n + column, first_k + k);
 #else
         const int n = first_n + column;
-        four = make_float4(value(n, first_k + k), value(n, first_k + k + 1),
-                           value(n, first_k + k + 2), value(n, first_k + k + 3));
+        value = make_float4(value_at(n, first_k + k), value_at(n, first_k + k + 1),
+                            value_at(n, first_k + k + 2), value_at(n, first_k + k + 3));
 #endif
-        *reinterpret_cast<float4*>(to + 4 * at) =
-            make_float4(rounded(four.x), rounded(four.y), rounded(four.z), rounded(four.w));
+        four(to + 4 * at) = rounded(value);
     }
 }

@@ -60,10 +60,7 @@ extern "C" __global__ void __launch_bounds__(256) finish_weights(const __grid_co
     float4 sum = read_four(from);
 #pragma unroll 4
     for (int part = 1; part < f.parts; ++part) sum = add(sum, read_four(from + part * f.part));
-    descend(w.x, v.x, f.scale * sum.x, rate, f.descent);
-    descend(w.y, v.y, f.scale * sum.y, rate, f.descent);
-    descend(w.z, v.z, f.scale * sum.z, rate, f.descent);
-    descend(w.w, v.w, f.scale * sum.w, rate, f.descent);
+    descend(w, v, scaled(f.scale, sum), rate, f.descent);
     four(f.velocity + to) = v;
     four(f.weights + to) = w;
 }
