@@ -55,7 +55,7 @@ struct Share {
     // the first is used.
     template <typename Read, typename Use>
     __device__ __forceinline__ void each(const Norm& n, Read read, Use use) const {
-        constexpr int AHEAD = 4;
+        constexpr int AHEAD = 4;  // blocks that make one pass have so many pixels for each thread
         if (idle()) return;
         for (int first = blockIdx.x * n.per_slice + pixel; first < end; first += AHEAD * at_a_time) {
             decltype(read(0)) got[AHEAD];
@@ -94,17 +94,17 @@ __device__ __forceinline__ void add_threads(const Share& share, float4& a, float
     __syncthreads();
 }
 
-// Leaves two sums per channel of a slice. `add(first, a, b)` adds what the thread has of the four channels
-// from `first` on.
-template <typename Add>
-__device__ __forceinline__ void sum_slice(const Norm& n, Add add) {
+// Leaves two sums per channel of a slice. `sum_up(share, first, a, b)` adds to them what the thread has of the
+// four channels from `first` on.
+template <typename SumUp>
+__device__ __forceinline__ void sum_slice(const Norm& n, SumUp sum_up) {
     const Share share(n);
     const int channels = n.x_plane.channels;
     float* to = n.sums + ((i64)blockIdx.z * n.slices + blockIdx.x) * 2 * channels;
     for (int first = 4 * share.lane; first - 4 * share.lane < channels; first += 4 * share.lanes) {
         float4 a = make_float4(0.f, 0.f, 0.f, 0.f), b = a;
         const bool inside = first < channels;
-        if (inside) add(share, first, a, b);
+        if (inside) sum_up(share, first, a, b);
         add_threads(share, a, b);
         if (inside && share.pixel == 0) {
             four(to + first) = a;

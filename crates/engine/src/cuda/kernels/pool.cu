@@ -29,21 +29,21 @@ struct Window {
     static constexpr int ALL = SIDE > 0 ? SIDE * SIDE : 1;  // what is read at once
     int rows, columns;
     i64 corner;
-    int row, column;  // floats from one to the next
+    int down, right;  // floats from a pixel to the next
 
     __device__ __forceinline__ Window(const Pool& p, int replica, const Spot& s) {
         rows = SIDE > 0 ? SIDE : p.rows;
         columns = SIDE > 0 ? SIDE : p.columns;
         corner = replica * p.x_replica + place(p.x_plane, s.image, s.y * rows, s.x * columns) + s.channel;
-        row = p.x_plane.row;
-        column = p.x_plane.channels;
+        down = p.x_plane.row;
+        right = p.x_plane.channels;
     }
 
     __device__ __forceinline__ int count() const { return rows * columns; }
 
     // Where its i-th pixel lies.
     __device__ __forceinline__ i64 place_of(int i) const {
-        return corner + i / columns * row + i % columns * column;
+        return corner + i / columns * down + i % columns * right;
     }
 };
 
