@@ -22,6 +22,7 @@ __device__ __forceinline__ float column_sum(const float* tile, int column) {
 struct MoverB {
     static constexpr int FLOATS = TILE_N * TILE_K;
 
+    float* tiles;
     const float* next;
 
     // One for each slot.
@@ -30,34 +31,41 @@ struct MoverB {
         return each;
     }
 
-    __device__ __forceinline__ void start(const Product& p, const Block& block, int) {
-        const int tiles = (p.k + TILE_K - 1) / TILE_K;
-        const int tile = block.first_n / TILE_N * tiles + block.first_k / TILE_K;
+    __device__ __forceinline__ void start(const Product& p, const Block& block, int, float* to) {
+        tiles = to;
+        const int all = (p.k + TILE_K - 1) / TILE_K;
+        const int tile = block.first_n / TILE_N * all + block.first_k / TILE_K;
         next = p.b.values + block.replica * p.b.replica + (i64)tile * FLOATS;
         if (threadIdx.x == 0) expect_arrivals(arrivals(), STAGES);
     }
 
-    __device__ __forceinline__ void look(int, int) {}
+    __device__ __forceinline__ void begin(const Block&) {}
 
-    __device__ __forceinline__ void issue(float* tiles, int slot, int, int) {
+    __device__ __forceinline__ void issue(int slot, int, int) {
         if (threadIdx.x == 0) {
             copy_whole(tiles + slot * FLOATS, next, 4 * FLOATS, arrivals() + slot);
         }
         next += FLOATS;
     }
 
+    __device__ __forceinline__ void show() const {}
+
     // Waits for a tile of the sum. Its slot was taken tile / STAGES times before.
     __device__ __forceinline__ void wait(int slot, int tile) const {
         wait_arrival(arrivals() + slot, tile / STAGES);
     }
+
+    __device__ __forceinline__ const float* tile(int slot) const { return tiles + slot * FLOATS; }
 };
 #else
 // Tiles are packed on their way: the terms of a column lie one after the other, and whoever wrote them has
 // rounded them.
-struct MoverB : Mover<TILE_N, B_INNER, B_VECTOR, B_SEGMENT, B_STEP, B_JUMP, true> {
-    __device__ __forceinline__ void start(const Product& p, const Block& block, int) {
-        Mover::start(p.b, block.replica, block.first_n, p.n, 0, 0);
+struct MoverB : PlainB<true> {
+    __device__ __forceinline__ void start(const Product& p, const Block& block, int, float* to) {
+        PlainB::start(p, block, 0, 0, to);
     }
+
+    __device__ __forceinline__ void show() const { show_tensor_cores(); }
 };
 #endif
 

@@ -106,9 +106,6 @@ struct Mover {
         }
     }
 
-    // Its copies are the thread's own, and waited for as such.
-    __device__ __forceinline__ void wait(int, int) const {}
-
     // Neighbouring taps read the same pixels.
     static constexpr bool CACHED = INNER == K_INNER;
 
@@ -126,12 +123,32 @@ struct Mover {
     }
 };
 
+// How a sum asks for the tiles of A: `start` and `begin`; ahead of time `issue` for each; then for one after the other
+// `wait`, a barrier of all threads, `enter`, `tile`, and `leave` when it is multiplied.
 #if HALO == 0
 // A tile by tile of the sum.
 struct MoverA : Mover<TILE_M, A_INNER, A_VECTOR, A_SEGMENT, A_STEP, A_JUMP> {
-    __device__ __forceinline__ void start(const Product& p, const Block& block, int warp_k, float*) {
+    float* tiles;
+
+    __device__ __forceinline__ void start(const Product& p, const Block& block, int warp_k, float* to) {
+        tiles = to;
         Mover::start(p.a, block.replica, block.first_m, p.m, block.warp_m, warp_k);
     }
+
+    __device__ __forceinline__ void begin(const Block& block) { look(block.first_k, block.end_k); }
+
+    __device__ __forceinline__ void issue(int slot, int k, int end) {
+        Mover::issue(tiles, slot, k, end);
+        look(k + TILE_K, end);
+    }
+
+    __device__ __forceinline__ void wait() const { wait_copies<STAGES - 2>(); }
+
+    __device__ __forceinline__ void enter(int, int) {}
+
+    __device__ __forceinline__ const float* tile(int slot) const { return tiles + slot * FLOATS; }
+
+    __device__ __forceinline__ void leave() {}
 
     __device__ __forceinline__ float at(const float* tile, int i, int half, int k) const {
         return tile[own + place(16 * i + 8 * half, k)];
@@ -153,6 +170,7 @@ struct MoverA {
     int* taps;            // where each reads, in shared memory
     int tap, here, next;  // the tile's tap, and where it and the next one read
     int row[M_FRAGMENTS][2];  // where the thread's fragments begin
+    float *current, *other;   // the channels that are multiplied, and room for the next
 
     // `place`: the buffers, and behind them the taps.
     __device__ __forceinline__ void start(const Product& p, const Block& block, int, float* place) {
@@ -175,7 +193,29 @@ struct MoverA {
                 row[i][half] = x / PIXEL * STRIDE + threadIdx.x % 4;
             }
         }
+        current = place;
+        other = place + FLOATS;
     }
+
+    __device__ __forceinline__ void begin(const Block&) { copy_channels(current); }
+
+    __device__ __forceinline__ void issue(int, int, int) {}
+
+    __device__ __forceinline__ void wait() const {
+        if (!B_PACKED) {
+            wait_copies<STAGES - 2>();
+        } else if (tap == 0) {
+            // No copies are the threads' own but those of channels.
+            wait_all_copies();
+        }
+    }
+
+    // All warps are through with the channels before these.
+    __device__ __forceinline__ void enter(int tile, int tiles) {
+        if (tap == 0 && tile + TAPS < tiles) copy_channels(other);
+    }
+
+    __device__ __forceinline__ const float* tile(int) const { return current; }
 
     // The next 32 channels that have not been copied.
     __device__ __forceinline__ void copy_channels(float* buffer) {
@@ -194,20 +234,44 @@ struct MoverA {
     }
 
     // To the tap of the next tile; the one after that is looked up.
-    __device__ __forceinline__ void pass_on() {
+    __device__ __forceinline__ void leave() {
         tap = tap + 1 == TAPS ? 0 : tap + 1;
         here = next;
         next = taps[tap + 1 == TAPS ? 0 : tap + 1];
+        if (tap == 0) {
+            float* multiplied = current;
+            current = other;
+            other = multiplied;
+        }
     }
 
     __device__ __forceinline__ float at(const float* tile, int i, int half, int k) const {
         return tile[row[i][half] + here + k];
     }
 };
-
-__device__ __forceinline__ void swap(float*& one, float*& other) {
-    float* kept = one;
-    one = other;
-    other = kept;
-}
 #endif
+
+// B tile by tile of the sum, asked for as A is. `show` goes before the barrier, for tensor cores that read
+// tiles by themselves, and `wait` waits for what is not the thread's own copies, which A waits for.
+template <bool PACKED>
+struct PlainB : Mover<TILE_N, B_INNER, B_VECTOR, B_SEGMENT, B_STEP, B_JUMP, PACKED> {
+    using Tiles = Mover<TILE_N, B_INNER, B_VECTOR, B_SEGMENT, B_STEP, B_JUMP, PACKED>;
+    float* tiles;
+
+    __device__ __forceinline__ void start(const Product& p, const Block& block, int warp_n, int warp_k,
+                                          float* to) {
+        tiles = to;
+        Tiles::start(p.b, block.replica, block.first_n, p.n, warp_n, warp_k);
+    }
+
+    __device__ __forceinline__ void begin(const Block& block) { Tiles::look(block.first_k, block.end_k); }
+
+    __device__ __forceinline__ void issue(int slot, int k, int end) {
+        Tiles::issue(tiles, slot, k, end);
+        Tiles::look(k + TILE_K, end);
+    }
+
+    __device__ __forceinline__ void wait(int, int) const {}
+
+    __device__ __forceinline__ const float* tile(int slot) const { return tiles + slot * Tiles::FLOATS; }
+};

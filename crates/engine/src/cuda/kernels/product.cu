@@ -12,23 +12,14 @@ __device__ __forceinline__ void sum(const Product& p, const Block& block, float*
     MoverA a;
     MoverB b;
     a.start(p, block, 8 * warp_k, tiles_a);
-    b.start(p, block, 8 * warp_k);
-#if HALO == 0
-    a.look(block.first_k, block.end_k);
-#endif
-    b.look(block.first_k, block.end_k);
-#if HALO > 0
-    a.copy_channels(tiles_a);
-#endif
+    b.start(p, block, 8 * warp_k, tiles_b);
+    a.begin(block);
+    b.begin(block);
     auto issue = [&](int tile, int slot) {
         if (tile < block.tiles) {
             int k = block.first_k + tile * TILE_K;
-#if HALO == 0
-            a.issue(tiles_a, slot, k, block.end_k);
-            a.look(k + TILE_K, block.end_k);
-#endif
-            b.issue(tiles_b, slot, k, block.end_k);
-            b.look(k + TILE_K, block.end_k);
+            a.issue(slot, k, block.end_k);
+            b.issue(slot, k, block.end_k);
         }
         end_copies();
     };
@@ -36,37 +27,20 @@ __device__ __forceinline__ void sum(const Product& p, const Block& block, float*
     for (int tile = 0; tile < STAGES - 1; ++tile) issue(tile, tile);
     meanwhile();
     int slot = 0, free = STAGES - 1;
-#if HALO > 0
-    float *tile_a = tiles_a, *other_a = tiles_a + MoverA::FLOATS;
-#endif
     for (int tile = 0; tile < block.tiles; ++tile) {
-#if HALO > 0 && B_PACKED
-        // No copies are the threads' own but those of channels.
-        if (a.tap == 0) wait_all_copies();
-#else
-        wait_copies<STAGES - 2>();
-#endif
-#if GROUPED && B_PACKED == 0
-        show_tensor_cores();
-#endif
+        a.wait();
+        b.show();
         __syncthreads();
-#if HALO > 0
-        // All warps are through with the channels before these.
-        if (a.tap == 0 && tile + TAPS < block.tiles) a.copy_channels(other_a);
-#else
-        const float* tile_a = tiles_a + slot * MoverA::FLOATS;
-#endif
+        a.enter(tile, block.tiles);
+        const float* tile_a = a.tile(slot);
         issue(tile + STAGES - 1, free);
         b.wait(slot, tile);
-        const float* tile_b = tiles_b + slot * MoverB::FLOATS;
+        const float* tile_b = b.tile(slot);
         multiply_tile(c, a, b, tile_a, tile_b);
         if (block.sums_bias) bias_sum += column_sum(tile_b, threadIdx.x);
         free = slot;
         slot = slot + 1 == STAGES ? 0 : slot + 1;
-#if HALO > 0
-        a.pass_on();
-        if (a.tap == 0) swap(tile_a, other_a);
-#endif
+        a.leave();
     }
 }
 
