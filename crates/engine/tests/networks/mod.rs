@@ -26,6 +26,15 @@ pub const MLP: &str = "kind = \"mlp\"\nhidden = [1, 1]";
 pub const ONE_LAYER: &str = "kind = \"mlp\"\nhidden = [1]";
 pub const THREE_LAYERS: &str = "kind = \"mlp\"\nhidden = [1, 1, 1]";
 const CNN: &str = "kind = \"cnn\"";
+/// Pools of every kind: two that read the same, one whose windows do not reach the end.
+const POOLS: &str = r#"kind = "layers"
+layers = [
+    { kind = "conv", channels = "3w", kernel = 3, padding = 1 },
+    { kind = "relu" },
+    { kind = "residual", body = [{ kind = "max-pool", size = 2 }], shortcut = [{ kind = "average-pool", size = 2 }] },
+    { kind = "relu" },
+    { kind = "max-pool", size = 3 },
+]"#;
 
 /// A run of a family's member.
 pub fn run(family: &str, changes: &[&str], width: u32, learning_rate: f64, steps: u64) -> Run {
@@ -191,6 +200,7 @@ pub fn cases(gpu: &Gpu) -> Vec<(&'static str, Run)> {
                 steps,
             ),
         ),
+        ("pools", run(POOLS, &[], 2, 0.002, steps)),
         ("wrn", run(wrn, &[images, few], 1, 1e-3, steps)),
         (
             "wrn, wider",
