@@ -200,7 +200,7 @@ pub fn cases(gpu: &Gpu) -> Vec<(&'static str, Run)> {
                 steps,
             ),
         ),
-        ("pools", run(POOLS, &[], 2, 0.002, steps)),
+        ("pools", run(POOLS, &[], 2, 0.02, steps)),
         ("wrn", run(wrn, &[images, few], 1, 1e-3, steps)),
         (
             "wrn, wider",
