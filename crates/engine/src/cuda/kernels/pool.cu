@@ -9,7 +9,7 @@ struct Pool {
     const Replica* replicas;
     Plane x_plane, y_plane;
     int rows, columns;  // of a window
-    int count;  // fours of what a thread each has
+    int count;  // fours, one for each thread
     u32 masked;  // x is an activation's output
     u32 add;
     u32 pad;
