@@ -60,12 +60,14 @@ struct MoverB {
 #else
 // Tiles are packed on their way: the terms of a column lie one after the other, and whoever wrote them has
 // rounded them.
-struct MoverB : PlainB<true> {
+struct MoverB : Mover<TILE_N, B_INNER, B_VECTOR, B_SEGMENT, B_STEP, B_JUMP, true> {
     __device__ __forceinline__ void start(const Product& p, const Block& block, int, float* to) {
-        PlainB::start(p, block, 0, 0, to);
+        Mover::start(p.b, block.replica, block.first_n, p.n, 0, 0, to);
     }
 
     __device__ __forceinline__ void show() const { show_tensor_cores(); }
+
+    __device__ __forceinline__ void wait(int, int) const {}
 };
 #endif
 

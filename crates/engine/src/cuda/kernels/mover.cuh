@@ -26,6 +26,7 @@ struct Mover {
 
     const float* values;
     const int* k_table;
+    float* tiles;  // one after the other
     int inner, outer;
     int first_place;  // where the thread's first copy goes
     int x[INNER == K_INNER && !ALIKE ? PASSES : 1];  // negative: outside
@@ -34,7 +35,8 @@ struct Mover {
 
     // `warp_x`, `warp_k`: where those of its warp do.
     __device__ __forceinline__ void start(const Operand& from, int replica, int first, int count,
-                                          int warp_x, int warp_k) {
+                                          int warp_x, int warp_k, float* to) {
+        tiles = to;
         own = opaque(place(warp_x + threadIdx.x % 32 / 4, warp_k + threadIdx.x % 4));
         values = from.values + replica * from.replica;
         k_table = from.k;
@@ -70,8 +72,17 @@ struct Mover {
         }
     }
 
+    __device__ __forceinline__ void begin(const Block& block) { look(block.first_k, block.end_k); }
+
+    __device__ __forceinline__ void issue(int slot, int first, int end) {
+        copy_tile(slot, first, end);
+        look(first + TILE_K, end);
+    }
+
+    __device__ __forceinline__ const float* tile(int slot) const { return tiles + slot * FLOATS; }
+
     // Copies what lies in [first, end) of k into a slot; what lies outside becomes 0.
-    __device__ __forceinline__ void issue(float* tiles, int slot, int first, int end) const {
+    __device__ __forceinline__ void copy_tile(int slot, int first, int end) const {
         float* tile = tiles + slot * FLOATS;
         if (ALIKE) {
             constexpr int segment = ALIKE ? SEGMENT : 1;
@@ -123,30 +134,20 @@ struct Mover {
     }
 };
 
-// How a sum asks for the tiles of A: `start` and `begin`; ahead of time `issue` for each; then for one after the other
-// `wait`, a barrier of all threads, `enter`, `tile`, and `leave` when it is multiplied.
+// How a sum asks for the tiles of A: `start` and `begin`; ahead of time `issue` for each; then for one after
+// the other `wait`, a barrier of all threads, `enter`, `tile`, and `leave` when it is multiplied. For those of B
+// likewise; there `show` goes before the barrier, for tensor cores that read tiles by themselves, and `wait`,
+// which comes after it, is for what is not the threads' own copies: for those A waits.
 #if HALO == 0
 // A tile by tile of the sum.
 struct MoverA : Mover<TILE_M, A_INNER, A_VECTOR, A_SEGMENT, A_STEP, A_JUMP> {
-    float* tiles;
-
     __device__ __forceinline__ void start(const Product& p, const Block& block, int warp_k, float* to) {
-        tiles = to;
-        Mover::start(p.a, block.replica, block.first_m, p.m, block.warp_m, warp_k);
-    }
-
-    __device__ __forceinline__ void begin(const Block& block) { look(block.first_k, block.end_k); }
-
-    __device__ __forceinline__ void issue(int slot, int k, int end) {
-        Mover::issue(tiles, slot, k, end);
-        look(k + TILE_K, end);
+        Mover::start(p.a, block.replica, block.first_m, p.m, block.warp_m, warp_k, to);
     }
 
     __device__ __forceinline__ void wait() const { wait_copies<STAGES - 2>(); }
 
     __device__ __forceinline__ void enter(int, int) {}
-
-    __device__ __forceinline__ const float* tile(int slot) const { return tiles + slot * FLOATS; }
 
     __device__ __forceinline__ void leave() {}
 
@@ -250,28 +251,3 @@ struct MoverA {
     }
 };
 #endif
-
-// B tile by tile of the sum, asked for as A is. `show` goes before the barrier, for tensor cores that read
-// tiles by themselves, and `wait` waits for what is not the thread's own copies, which A waits for.
-template <bool PACKED>
-struct PlainB : Mover<TILE_N, B_INNER, B_VECTOR, B_SEGMENT, B_STEP, B_JUMP, PACKED> {
-    using Tiles = Mover<TILE_N, B_INNER, B_VECTOR, B_SEGMENT, B_STEP, B_JUMP, PACKED>;
-    float* tiles;
-
-    __device__ __forceinline__ void start(const Product& p, const Block& block, int warp_n, int warp_k,
-                                          float* to) {
-        tiles = to;
-        Tiles::start(p.b, block.replica, block.first_n, p.n, warp_n, warp_k);
-    }
-
-    __device__ __forceinline__ void begin(const Block& block) { Tiles::look(block.first_k, block.end_k); }
-
-    __device__ __forceinline__ void issue(int slot, int k, int end) {
-        Tiles::issue(tiles, slot, k, end);
-        Tiles::look(k + TILE_K, end);
-    }
-
-    __device__ __forceinline__ void wait(int, int) const {}
-
-    __device__ __forceinline__ const float* tile(int slot) const { return tiles + slot * Tiles::FLOATS; }
-};

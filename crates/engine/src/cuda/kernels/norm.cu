@@ -38,13 +38,14 @@ __device__ __forceinline__ int pixel_place(const Plane& p, int pixel) {
 struct Share {
     int lanes, at_a_time;  // threads of a pixel, and pixels of a block
     int lane, pixel;
-    int end;
+    int first, end;  // the thread's first pixel of the batch, and where the slice ends
 
     __device__ __forceinline__ explicit Share(const Norm& n) {
         lanes = min(n.x_plane.channels / 4, (int)blockDim.x);
         at_a_time = blockDim.x / lanes;
         lane = threadIdx.x % lanes;
         pixel = threadIdx.x / lanes;
+        first = blockIdx.x * n.per_slice + pixel;
         end = min(n.pixels, (int)(blockIdx.x + 1) * n.per_slice);
     }
 
@@ -54,18 +55,18 @@ struct Share {
     // Calls `read(pixel)`, then `use(pixel, what was read)`. Memory answers late, so several are read before
     // the first is used.
     template <typename Read, typename Use>
-    __device__ __forceinline__ void each(const Norm& n, Read read, Use use) const {
+    __device__ __forceinline__ void each(Read read, Use use) const {
         constexpr int AHEAD = 4;  // blocks that make one pass have so many pixels for each thread
         if (idle()) return;
-        for (int first = blockIdx.x * n.per_slice + pixel; first < end; first += AHEAD * at_a_time) {
+        for (int next = first; next < end; next += AHEAD * at_a_time) {
             decltype(read(0)) got[AHEAD];
 #pragma unroll
             for (int i = 0; i < AHEAD; ++i) {
-                if (first + i * at_a_time < end) got[i] = read(first + i * at_a_time);
+                if (next + i * at_a_time < end) got[i] = read(next + i * at_a_time);
             }
 #pragma unroll
             for (int i = 0; i < AHEAD; ++i) {
-                if (first + i * at_a_time < end) use(first + i * at_a_time, got[i]);
+                if (next + i * at_a_time < end) use(next + i * at_a_time, got[i]);
             }
         }
     }
@@ -120,7 +121,7 @@ extern "C" __global__ void __launch_bounds__(256) norm_sums(const __grid_constan
     sum_slice(n, [&](const Share& share, int channel, float4& a, float4& b) {
         const float4 origin = read_four(x + pixel_place(n.x_plane, 0) + channel);
         share.each(
-            n, [&](int pixel) { return read_four(x + pixel_place(n.x_plane, pixel) + channel); },
+            [&](int pixel) { return read_four(x + pixel_place(n.x_plane, pixel) + channel); },
             [&](int, float4 value) {
                 value = subtract(value, origin);
                 a = add(a, value);
@@ -211,7 +212,7 @@ extern "C" __global__ void __launch_bounds__(256) norm_apply(const __grid_consta
         const float4 factor = read_four(line + 2 * channels);
         const float4 offset = read_four(line + 3 * channels);
         share.each(
-            n, [&](int pixel) { return read_four(x + pixel_place(n.x_plane, pixel) + channel); },
+            [&](int pixel) { return read_four(x + pixel_place(n.x_plane, pixel) + channel); },
             [&](int pixel, float4 value) {
                 value = multiply_add(value, factor, offset);
                 if (n.relu) value = relu(value);
@@ -233,7 +234,6 @@ extern "C" __global__ void __launch_bounds__(256) norm_back_sums(const __grid_co
     sum_slice(n, [&](const Share& share, int channel, float4& a, float4& b) {
         const float4 mean = read_four(n.line + (i64)blockIdx.z * 4 * n.x_plane.channels + channel);
         share.each(
-            n,
             [&](int pixel) {
                 return Back{read_four(dy + pixel_place(n.y_plane, pixel) + channel),
                             read_four(x + pixel_place(n.x_plane, pixel) + channel), {}};
@@ -285,7 +285,6 @@ extern "C" __global__ void __launch_bounds__(256) norm_back_apply(const __grid_c
         const float4 of_dy = read_four(line), of_x = read_four(line + channels);
         const float4 constant = read_four(line + 2 * channels);
         share.each(
-            n,
             [&](int pixel) {
                 const int from = pixel_place(n.x_plane, pixel) + channel;
                 Back at = {read_four(dy + pixel_place(n.y_plane, pixel) + channel),

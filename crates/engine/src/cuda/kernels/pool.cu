@@ -53,11 +53,14 @@ __device__ __forceinline__ void pool_forward(const Pool& p, bool maximum) {
     if (!p.replicas[replica].active || at >= p.count) return;
     const Spot s = spot(p.y_plane, at);
     const Window<SIDE> window(p, replica, s);
-    float4 value = read_four(p.x + window.corner);
+    float4 value = maximum ? read_four(p.x + window.corner) : make_float4(0.f, 0.f, 0.f, 0.f);
+    for (int row = 0; row < window.rows; ++row) {
 #pragma unroll 4
-    for (int i = 1; i < window.count(); ++i) {
-        const float4 next = read_four(p.x + window.place_of(i));
-        value = maximum ? larger(value, next) : add(value, next);
+        for (int column = 0; column < window.columns; ++column) {
+            const i64 from = window.corner + row * window.down + column * window.right;
+            const float4 next = read_four(p.x + from);
+            value = maximum ? larger(value, next) : add(value, next);
+        }
     }
     if (!maximum) value = scaled(1.f / window.count(), value);
     four(p.out + replica * p.y_replica + place(p.y_plane, s)) = value;

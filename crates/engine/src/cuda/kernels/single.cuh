@@ -2,12 +2,14 @@
 
 #if GROUPED == 0
 
-struct MoverB : PlainB<false> {
+struct MoverB : Mover<TILE_N, B_INNER, B_VECTOR, B_SEGMENT, B_STEP, B_JUMP> {
     __device__ __forceinline__ void start(const Product& p, const Block& block, int warp_k, float* to) {
-        PlainB::start(p, block, block.warp_n, warp_k, to);
+        Mover::start(p.b, block.replica, block.first_n, p.n, block.warp_n, warp_k, to);
     }
 
     __device__ __forceinline__ void show() const {}
+
+    __device__ __forceinline__ void wait(int, int) const {}
 };
 
 // The sum of a column of a tile.
