@@ -42,8 +42,7 @@ void multiply(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]);
 // Starts such products with the columns of c, by eights, b in a tile; see `machine.cuh`. The tile is read
 // as late as it may be.
 void start_product(float (*c)[4], int eights, const uint32_t (&a)[4], const float* tile, int first);
-void end_products();
-void wait_products(int but);
+void finish_products();
 
 // Copies to shared memory, zeros behind the first `bytes`. It happens at once or as late as it may.
 void copy(void* to, const void* from, int bytes, int size);

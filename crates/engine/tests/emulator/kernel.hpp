@@ -129,11 +129,7 @@ using emulated::Arrival;  // and what there is for it
 #if GROUPED
 inline void show_tensor_cores() {}
 inline void begin_products() {}
-inline void end_products() { emulated::end_products(); }
-template <int BUT>
-inline void wait_products() {
-    emulated::wait_products(BUT);
-}
+inline void finish_products() { emulated::finish_products(); }
 inline void multiply_group(float (&c)[TILE_N / 8][4], const uint32_t (&a)[4], const float* tile,
                            int first) {
     emulated::start_product(c, TILE_N / 8, a, tile, first);

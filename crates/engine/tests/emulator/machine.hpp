@@ -24,7 +24,7 @@ struct Product {
     int eights;
     uint32_t a[4];
     const float* tile;
-    int first, group;
+    int first;
 };
 
 enum class Ask { NOTHING, VALUES, PRODUCT };
@@ -45,9 +45,8 @@ struct Fiber : Place {
     // Copies under way, by groups.
     std::vector<Copy> copies;
     int group = 0;
-    // Products under way, by groups.
+    // Products under way.
     std::vector<Product> products;
-    int product_group = 0;
 };
 
 struct Warp {

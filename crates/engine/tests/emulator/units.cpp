@@ -106,23 +106,17 @@ void multiply(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
 
 void start_product(float (*c)[4], int eights, const uint32_t (&a)[4], const float* tile, int first) {
     Fiber* self = machine->running;
-    Product product{c, eights, {}, tile, first, self->product_group};
+    Product product{c, eights, {}, tile, first};
     memcpy(product.a, a, sizeof a);
     self->products.push_back(product);
 }
 
-void end_products() { ++machine->running->product_group; }
-
-void wait_products(int but) {
+void finish_products() {
     Fiber* self = machine->running;
     const int column = self->thread.x % LANES / 4, term = self->thread.x % 4;
-    std::vector<Product> pending;
-    pending.swap(self->products);
-    for (const Product& product : pending) {
-        if (product.group >= self->product_group - but) {
-            self->products.push_back(product);
-            continue;
-        }
+    std::vector<Product> started;
+    started.swap(self->products);
+    for (const Product& product : started) {
         for (int j = 0; j < product.eights; ++j) {
             const float* row = product.tile + 32 * (8 * j + column);
             uint32_t b[2];

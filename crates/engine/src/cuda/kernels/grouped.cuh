@@ -71,34 +71,30 @@ struct MoverB : Mover<TILE_N, B_INNER, B_VECTOR, B_SEGMENT, B_STEP, B_JUMP, true
 };
 #endif
 
-// The rows of a warp are read from shared memory while the eight terms before them are multiplied.
+// All terms of a warp's rows are read from shared memory before the first are multiplied: the products then follow
+// one another without a wait.
 __device__ __forceinline__ void multiply_tile(float (&c)[M_FRAGMENTS][N_FRAGMENTS][4],
                                               const MoverA& mover, const MoverB&, const float* a,
                                               const float* b) {
     constexpr int STEPS = TILE_K / 8;
-    u32 rows[2][M_FRAGMENTS][4];
-    auto read = [&](int step) {
+    u32 rows[STEPS][M_FRAGMENTS][4];
+#pragma unroll
+    for (int step = 0; step < STEPS; ++step) {
 #pragma unroll
         for (int i = 0; i < M_FRAGMENTS; ++i) {
 #pragma unroll
             for (int part = 0; part < 4; ++part) {
-                rows[step % 2][i][part] = tf32(mover.at(a, i, part % 2, 8 * step + part / 2 * 4));
+                rows[step][i][part] = tf32(mover.at(a, i, part % 2, 8 * step + part / 2 * 4));
             }
         }
-    };
-    read(0);
+    }
+    begin_products();
 #pragma unroll
     for (int step = 0; step < STEPS; ++step) {
-        begin_products();
 #pragma unroll
-        for (int i = 0; i < M_FRAGMENTS; ++i) multiply_group(c[i], rows[step % 2][i], b, 8 * step);
-        end_products();
-        if (step + 1 < STEPS) {
-            wait_products<1>();
-            read(step + 1);
-        }
+        for (int i = 0; i < M_FRAGMENTS; ++i) multiply_group(c[i], rows[step][i], b, 8 * step);
     }
-    wait_products<0>();
+    finish_products();
 }
 
 #endif

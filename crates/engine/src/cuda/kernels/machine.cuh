@@ -122,15 +122,9 @@ __device__ __forceinline__ void begin_products() {
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }
 
-// The products since the last call are a group.
-__device__ __forceinline__ void end_products() {
-    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-}
-
-// Waits for all of the warps' groups but the last few.
-template <int BUT>
-__device__ __forceinline__ void wait_products() {
-    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(BUT) : "memory");
+// Waits for the products that the warps have started.
+__device__ __forceinline__ void finish_products() {
+    asm volatile("wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;" ::: "memory");
 }
 
 // Starts c ← c + a·b, where a holds 8 terms of 16 rows, of each of four warps, as for `multiply`, and b
