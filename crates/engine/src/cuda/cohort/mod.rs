@@ -3,42 +3,30 @@
 //! Each has its own seed, learning rate and end. A step is a captured graph, and so is an
 //! evaluation; between them the host only reads how each replica stands.
 
-use super::args::{Address, Array, CheckArgs, InitialArgs, Replica};
+mod state;
+mod steps;
+
+use super::args::{Array, CheckArgs, Replica};
 use super::data::DeviceData;
 use super::device::{Device, address};
 use super::emit::Common;
 use super::error::CudaError;
 use super::launch::{Kernel, Launch, Source};
-use super::plan::{CohortPlan, Stepping};
+use super::plan::CohortPlan;
 use super::product::Precision;
-use super::resident::Resident;
-use crate::buffer::Buffer;
 use crate::checkpoint::Checkpoint;
-use crate::net::Model;
 use crate::train::{Progress, check_fit, judge};
-use bytemuck::Pod;
 use cudarc::driver::{CudaGraph, CudaSlice, CudaStream};
 use spec::{CurvePoint, Outcome, Record, Run};
 use std::sync::Arc;
 use std::time::Instant;
+use steps::{Steps, graph};
 
-/// Steps of the longer graph: few launches for the host, and still often a chance to stop.
-const STEPS_PER_GRAPH: u64 = 16;
 /// One run of a cohort.
 struct Member {
     run: Run,
     progress: Progress,
     outcome: Option<Outcome>,
-}
-
-/// How the cohort takes its steps.
-enum Steps {
-    Layered {
-        one: CudaGraph,
-        many: CudaGraph,
-        launches: Vec<Launch>,
-    },
-    Resident(Box<Resident>),
 }
 
 /// A cohort on a device.
@@ -85,23 +73,9 @@ impl<'a> Cohort<'a> {
             address(&tables, &stream),
         );
         stream.memcpy_htod(&emitted.tables, &mut tables.slice_mut(4..))?;
-        let graph = |launches: &[Launch], times| {
-            let graph = device.graph(&stream, launches, times)?;
-            graph.ok_or(CudaError::EmptyGraph)
-        };
         let mut cohort = Self {
-            steps: match emitted.step {
-                Stepping::Resident(resident) => {
-                    device.load_all(&resident.launches(1))?;
-                    Steps::Resident(resident)
-                }
-                Stepping::Layered(launches) => Steps::Layered {
-                    one: graph(&launches, 1)?,
-                    many: graph(&launches, STEPS_PER_GRAPH as usize)?,
-                    launches,
-                },
-            },
-            evaluation: graph(&emitted.evaluation, 1)?,
+            steps: Steps::new(device, &stream, emitted.step)?,
+            evaluation: graph(device, &stream, &emitted.evaluation, 1)?,
             check: check_launches(plan, &emitted.common, replicas),
             schedule: plan.first.setting.evaluation.schedule(plan.first.steps),
             device_name: device_name(device, plan.precision),
@@ -121,99 +95,6 @@ impl<'a> Cohort<'a> {
         device.load_all(&cohort.check)?;
         cohort.begin(runs.into_iter().map(|(_, saved)| saved))?;
         Ok(cohort)
-    }
-
-    /// Where a buffer lies in the cohort's memory, in bytes.
-    fn offset(&self, buffer: Address) -> usize {
-        (buffer - address(&self.memory, &self.stream)) as usize
-    }
-
-    fn upload<T: Pod>(&mut self, buffer: Address, values: &[T]) -> Result<(), CudaError> {
-        let (start, bytes) = (self.offset(buffer), bytemuck::cast_slice::<T, u8>(values));
-        if !bytes.is_empty() {
-            let mut to = self.memory.slice_mut(start..start + bytes.len());
-            self.stream.memcpy_htod(bytes, &mut to)?;
-        }
-        Ok(())
-    }
-
-    fn download<T: Pod>(&self, buffer: Address, count: usize) -> Result<Vec<T>, CudaError> {
-        let mut values = vec![T::zeroed(); count];
-        let start = self.offset(buffer);
-        let bytes = bytemuck::cast_slice_mut::<T, u8>(&mut values);
-        if !bytes.is_empty() {
-            let from = self.memory.slice(start..start + bytes.len());
-            self.stream.memcpy_dtoh(&from, bytes)?;
-            self.stream.synchronize()?;
-        }
-        Ok(values)
-    }
-
-    /// Weights, statistics and counters as each run begins or goes on.
-    fn begin(&mut self, saved: impl Iterator<Item = Option<Checkpoint>>) -> Result<(), CudaError> {
-        self.step = self.members[0].progress.step;
-        self.upload_replicas()?;
-        self.draw_weights()?;
-        let norms = &self.plan.print.norm_channels;
-        let one: Vec<f32> = norms
-            .iter()
-            .flat_map(|n| [vec![0.0; *n], vec![1.0; *n]].concat())
-            .collect();
-        self.upload(
-            self.common.statistics.values,
-            &one.repeat(self.members.len()),
-        )?;
-        for (at, saved) in saved.enumerate() {
-            if let Some(saved) = saved {
-                let (weights, velocity, statistics) = self.addresses(at);
-                self.upload(weights, saved.model.weights.get())?;
-                self.upload(velocity, saved.velocity.get())?;
-                self.upload(statistics, &saved.model.statistics)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Where weights, velocity and statistics of a member lie.
-    fn addresses(&self, at: usize) -> (Address, Address, Address) {
-        let Common {
-            weights,
-            velocity,
-            statistics,
-            ..
-        } = self.common;
-        let of = |start: Address, stride: i64| start + 4 * at as u64 * stride as u64;
-        (
-            of(weights.values, weights.replica),
-            of(velocity, weights.replica),
-            of(statistics.values, statistics.replica),
-        )
-    }
-
-    fn draw_weights(&mut self) -> Result<(), CudaError> {
-        let weights = &self.plan.print.weights;
-        let parameter = self.stream.clone_htod(&weights.parameter)?;
-        let index = self.stream.clone_htod(&weights.index)?;
-        let deviation = self.stream.clone_htod(&weights.deviation)?;
-        let args = InitialArgs {
-            weights: self.common.weights,
-            replicas: self.common.replicas,
-            parameter: address(&parameter, &self.stream),
-            index: address(&index, &self.stream),
-            deviation: address(&deviation, &self.stream),
-            count: weights.len() as i64,
-        };
-        let grid = [weights.len().div_ceil(256), 1, self.members.len()];
-        let kernel = Kernel::plain(Source::Weights, "initial_weights");
-        let launch = Launch::new(kernel, grid, 256, &args);
-        self.device.launch(&self.stream, &[launch])?;
-        self.stream.synchronize()?;
-        Ok(())
-    }
-
-    fn upload_replicas(&mut self) -> Result<(), CudaError> {
-        let replicas: Vec<Replica> = self.members.iter().map(|m| m.replica(self.step)).collect();
-        self.upload(self.common.replicas, &replicas)
     }
 
     /// Steps taken.
@@ -249,7 +130,8 @@ impl<'a> Cohort<'a> {
             .copied()
             .unwrap_or(self.plan.first.steps);
         let until = next.min(self.step.saturating_add(most.max(1)));
-        self.launch_steps(until - self.step)?;
+        self.steps
+            .take(self.device, &self.stream, until - self.step)?;
         let before = std::mem::replace(&mut self.step, until);
         let replicas: Vec<Replica> = self.download(self.common.replicas, self.members.len())?;
         let mut ended = Vec::new();
@@ -277,28 +159,6 @@ impl<'a> Cohort<'a> {
             self.members[at].progress.spent += start.elapsed();
         }
         Ok(ended)
-    }
-
-    fn launch_steps(&self, steps: u64) -> Result<(), CudaError> {
-        match &self.steps {
-            Steps::Layered { one, many, .. } => {
-                for _ in 0..steps / STEPS_PER_GRAPH {
-                    many.launch()?;
-                }
-                for _ in 0..steps % STEPS_PER_GRAPH {
-                    one.launch()?;
-                }
-            }
-            Steps::Resident(resident) => {
-                let mut left = steps;
-                while left > 0 {
-                    let now = left.min(resident.most_steps());
-                    self.device.launch(&self.stream, &resident.launches(now))?;
-                    left -= now;
-                }
-            }
-        }
-        Ok(())
     }
 
     fn end(&mut self, ended: &[(usize, Outcome)]) {
@@ -341,47 +201,9 @@ impl<'a> Cohort<'a> {
         Ok(ended)
     }
 
-    /// Seconds that each kernel of a step takes on its own, mean of several launches in a row; a
-    /// kernel that takes many steps, by the step.
-    pub fn profile(&mut self) -> Result<Vec<(Launch, f64)>, CudaError> {
-        const TIMES: usize = 20;
-        let (launches, steps) = match &self.steps {
-            Steps::Layered { launches, .. } => (launches.clone(), 1),
-            Steps::Resident(resident) => {
-                (resident.launches(STEPS_PER_GRAPH).to_vec(), STEPS_PER_GRAPH)
-            }
-        };
-        let mut times = Vec::new();
-        for launch in launches {
-            let one = std::slice::from_ref(&launch);
-            let graph = self.device.graph(&self.stream, one, TIMES)?;
-            let graph = graph.ok_or(CudaError::EmptyGraph)?;
-            graph.launch()?;
-            self.stream.synchronize()?;
-            let start = Instant::now();
-            graph.launch()?;
-            self.stream.synchronize()?;
-            let taken = TIMES as f64 * steps as f64;
-            times.push((launch, start.elapsed().as_secs_f64() / taken));
-        }
-        Ok(times)
-    }
-
-    /// The state of a member, to save.
-    pub fn checkpoint(&self, at: usize) -> Result<Checkpoint, CudaError> {
-        let (weights, velocity, statistics) = self.addresses(at);
-        let len = self.plan.weights_stride();
-        let member = &self.members[at];
-        Ok(Checkpoint {
-            run: member.run.id(),
-            device: self.device_name.clone(),
-            model: Model {
-                weights: Buffer::from_slice(&self.download::<f32>(weights, len)?),
-                statistics: self.download(statistics, self.plan.statistics_len())?,
-            },
-            velocity: Buffer::from_slice(&self.download::<f32>(velocity, len)?),
-            progress: member.progress.clone(),
-        })
+    /// Seconds that each kernel of a step takes on its own.
+    pub fn profile(&self) -> Result<Vec<(Launch, f64)>, CudaError> {
+        self.steps.profile(self.device, &self.stream)
     }
 
     /// The record of a member that ended. Its time is its share of the cohort's.
