@@ -6,9 +6,9 @@
 //! times the steps between the first and the last of the five. Over the n runs of a
 //! point the rises have mean r̄ and standard error s/√n, and the point is *still
 //! rising* where r̄/(s/√n) exceeds the upper 1 % point of Student's t with n − 1
-//! degrees of freedom. Testing between runs, not within one, needs no assumption on
-//! how the evaluations of one run depend on each other. Expect about one settled
-//! point in a hundred to be flagged by chance.
+//! degrees of freedom, and *falling* where it lies below the lower one. Testing between
+//! runs, not within one, needs no assumption on how the evaluations of one run depend on
+//! each other. Expect about two settled points in a hundred to be flagged by chance.
 
 use crate::distribution::student_upper;
 use crate::sample::{Sample, trained_accuracy};
@@ -17,17 +17,19 @@ use spec::{CurvePoint, Record};
 
 /// Evaluations at the end of a run that are looked at.
 pub const WINDOW: usize = 5;
-/// Probability that a point whose accuracy has settled is flagged.
+/// Probability that a point whose accuracy has settled is flagged as rising, and as falling.
 pub const LEVEL: f64 = 0.01;
 
 /// Whether validation accuracy has settled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LateState {
-    /// No significant rise at the end of training.
+    /// No significant rise or fall at the end of training.
     Settled,
     /// Validation accuracy still rises: not at late time.
     StillRising,
+    /// It falls: networks get worse as they are trained.
+    Falling,
     /// Fewer than two trained runs with five evaluations each.
     Unknown,
 }
@@ -57,14 +59,15 @@ impl Late {
     }
 }
 
-/// The verdict on several points together: rising if any is, unknown if any is.
+/// The verdict on several points together: rising if any is, else falling, else unknown if any is.
 pub fn together(states: impl IntoIterator<Item = LateState>) -> LateState {
     states
         .into_iter()
         .max_by_key(|state| match state {
             LateState::Settled => 0,
             LateState::Unknown => 1,
-            LateState::StillRising => 2,
+            LateState::Falling => 2,
+            LateState::StillRising => 3,
         })
         .unwrap_or(LateState::Unknown)
 }
@@ -73,9 +76,11 @@ fn state(rise: Sample) -> LateState {
     match rise.standard_error {
         None => LateState::Unknown,
         Some(error) => {
-            let critical = student_upper(LEVEL, (rise.count - 1) as f64);
-            if rise.mean > critical * error {
+            let critical = student_upper(LEVEL, (rise.count - 1) as f64) * error;
+            if rise.mean > critical {
                 LateState::StillRising
+            } else if rise.mean < -critical {
+                LateState::Falling
             } else {
                 LateState::Settled
             }
@@ -136,9 +141,18 @@ mod tests {
             state(Sample::of(&[2.0, 2.1, 2.2]).unwrap()),
             LateState::StillRising
         );
-        // A significant fall is no rise.
+        // The same downwards, and with two runs: mean −2.05, error 0.05, t = −41, where the
+        // 1 % point with one degree of freedom is 31.82.
+        assert_eq!(
+            state(Sample::of(&[-2.0, -2.1, -2.2]).unwrap()),
+            LateState::Falling
+        );
         assert_eq!(
             state(Sample::of(&[-2.0, -2.1]).unwrap()),
+            LateState::Falling
+        );
+        assert_eq!(
+            state(Sample::of(&[-1.0, -2.0, -3.0]).unwrap()),
             LateState::Settled
         );
         assert_eq!(state(Sample::of(&[2.0]).unwrap()), LateState::Unknown);
@@ -152,9 +166,10 @@ mod tests {
 
     #[test]
     fn the_worst_of_several() {
-        use LateState::{Settled, StillRising, Unknown};
+        use LateState::{Falling, Settled, StillRising, Unknown};
         assert_eq!(together([Settled, Unknown]), Unknown);
-        assert_eq!(together([Settled, StillRising, Unknown]), StillRising);
+        assert_eq!(together([Settled, StillRising, Falling]), StillRising);
+        assert_eq!(together([Falling, Unknown]), Falling);
         assert_eq!(together([Settled]), Settled);
         assert_eq!(together([]), Unknown);
     }

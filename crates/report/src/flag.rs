@@ -34,7 +34,9 @@ pub enum FlagKind {
     FewTrained,
     /// Validation accuracy still rises.
     NotLate,
-    /// Whether it still rises is not known.
+    /// It falls.
+    Falling,
+    /// Whether it has settled is not known.
     LateUnknown,
     /// The two searches disagree.
     SearchesDisagree,
@@ -55,6 +57,7 @@ impl FlagKind {
             Self::NoTrained => "none trained",
             Self::FewTrained => "few trained",
             Self::NotLate => "not at late time",
+            Self::Falling => "accuracy falling",
             Self::LateUnknown => "late time unknown",
             Self::SearchesDisagree => "searches disagree",
         }
@@ -275,6 +278,12 @@ fn late_flag(optimum: &Optimum) -> Option<(FlagKind, String)> {
         LateState::StillRising => Some((
             FlagKind::NotLate,
             "validation accuracy still rises in the best interval: train for longer".into(),
+        )),
+        LateState::Falling => Some((
+            FlagKind::Falling,
+            "validation accuracy falls at the end of training in the best interval: less noise, \
+             or a shorter time, may be better"
+                .into(),
         )),
         LateState::Unknown => Some((
             FlagKind::LateUnknown,

@@ -6,6 +6,7 @@ use crate::number::{self, Magnitude};
 use crate::table::{Cell, Column, Table};
 use crate::{phrase, words};
 use analysis::grid::GridFindings;
+use analysis::late::LateState;
 use analysis::stability::{Half, Rate, RateValue, StabilityFindings, StabilityPoint};
 use analysis::{Findings, PointFindings, SearchFindings, WidthFindings};
 use spec::Scheme;
@@ -141,8 +142,10 @@ fn point_row(point: &PointFindings) -> Vec<Cell> {
     } else if point.few_trained {
         flags.push(FlagKind::FewTrained.short());
     }
-    if point.late.state == analysis::late::LateState::StillRising {
-        flags.push(FlagKind::NotLate.short());
+    match point.late.state {
+        LateState::StillRising => flags.push(FlagKind::NotLate.short()),
+        LateState::Falling => flags.push(FlagKind::Falling.short()),
+        LateState::Settled | LateState::Unknown => {}
     }
     vec![
         count(point.batch_size.get()),

@@ -199,11 +199,12 @@ pub fn accuracy(sample: Sample) -> String {
     }
 }
 
-/// `settled`, `still rising`, `unknown`.
+/// `settled`, `still rising`, `falling`, `unknown`.
 pub fn late(state: LateState) -> &'static str {
     match state {
         LateState::Settled => "settled",
         LateState::StillRising => "still rising",
+        LateState::Falling => "falling",
         LateState::Unknown => "unknown",
     }
 }
