@@ -77,7 +77,7 @@ fn binary(range: Interval<f64>) -> Vec<Vec<f64>> {
             .collect()
     };
     let mut sets = Vec::new();
-    if last - first < 4 {
+    if last - first <= 4 {
         let finer = (first..=last).flat_map(|k| [2_f64.powi(k), 1.5 * 2_f64.powi(k)]);
         sets.push(finer.filter(|value| inside(range, *value)).collect());
     }
@@ -191,6 +191,8 @@ mod tests {
         assert_eq!(of(3.8, 140.0, 9), "4 8 16 32 64 128");
         assert_eq!(of(1.8, 9000.0, 7), "4 16 64 256 1024 4096");
         assert_eq!(of(7.0, 17.0, 7), "8 12 16");
+        assert_eq!(of(45.0, 410.0, 7), "48 64 96 128 192 256 384");
+        assert_eq!(of(45.0, 410.0, 6), "64 128 256");
     }
 
     #[test]
