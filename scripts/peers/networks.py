@@ -1,6 +1,6 @@
 """The families' networks as lists of layers, for every contestant to build.
 
-The rules are those of crates/spec/src/family.rs. A layer is a dict with its
+The rules are those of crates/spec/src/family/. A layer is a dict with its
 kind and all its sizes, so that a contestant needs no rule of its own:
 
     {"kind": "dense", "inputs": 784, "image": [28, 28, 1], "units": 10, "bias": True}
