@@ -43,6 +43,9 @@ pub enum Command {
     /// Write report, figures and results of one or several studies
     #[command(after_help = examples::REPORT)]
     Report(ReportArgs),
+    /// Tell how optimum and law have moved in the course of training
+    #[command(after_help = examples::COURSE)]
+    Course(CourseArgs),
     /// Show studies on a page that follows them as they run
     #[command(after_help = examples::SERVE)]
     Serve(ServeArgs),
@@ -216,6 +219,23 @@ pub struct ReportArgs {
     /// Where to write [default: the study's folder]
     #[arg(long, short, value_name = "DIR")]
     pub out: Option<PathBuf>,
+    /// Print the findings as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args)]
+pub struct CourseArgs {
+    /// Folder of a study
+    pub dir: PathBuf,
+    /// Shares of the training time, at evaluations
+    #[arg(
+        long,
+        value_name = "SHARES",
+        value_delimiter = ',',
+        default_values_t = [0.25, 0.5, 0.75, 1.0]
+    )]
+    pub shares: Vec<f64>,
     /// Print the findings as JSON
     #[arg(long)]
     pub json: bool,

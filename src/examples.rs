@@ -45,6 +45,14 @@ Examples:
   noisescale report runs/quickstart
   noisescale report runs/mnist-ntk runs/mnist-standard --out runs/compared";
 
+pub const COURSE: &str = "\
+Examples:
+  noisescale course runs/quickstart
+  noisescale course runs/mnist-1lp --shares 0.1,0.2,0.5,1 --json
+
+A run that ends at half of its time is the run of a study that is half as long. So this tells what
+shorter studies would have found, and whether a longer one might find something else.";
+
 pub const SERVE: &str = "\
 Examples:
   noisescale serve runs/quickstart

@@ -38,6 +38,7 @@ fn main() -> ExitCode {
         cli::Command::List(args) => check::list(&args),
         cli::Command::Status(args) => status::run(&args),
         cli::Command::Report(args) => report::run(&args),
+        cli::Command::Course(args) => report::run_course(&args),
         cli::Command::Serve(args) => serve::run(&args),
         cli::Command::Export(args) => report::export(&args),
         cli::Command::Predict(args) => report::run_predict(&args),

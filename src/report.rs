@@ -1,10 +1,11 @@
-//! `noisescale report`, `export` and `predict`: what the records of studies say.
+//! `noisescale report`, `course`, `export` and `predict`: what the records of studies say.
 
-use crate::cli::{ExportArgs, PredictArgs, ReportArgs};
+use crate::cli::{CourseArgs, ExportArgs, PredictArgs, ReportArgs};
 use crate::failure::Mistake;
 use crate::folder::Folder;
 use crate::output::{print, say};
 use ::report::number::significant;
+use analysis::course::course;
 use analysis::predict::{LimitSource, Pair, Reach, Stability};
 use analysis::{Findings, Fixed, Prediction, Request, predict};
 use anyhow::{Context, Result};
@@ -63,6 +64,20 @@ pub fn write(folders: &[Folder], out: &Path, json: bool) -> Result<()> {
 
 fn save(path: &PathBuf, bytes: &[u8]) -> Result<()> {
     fs::write(path, bytes).with_context(|| format!("{}: cannot write it", path.display()))
+}
+
+/// What the study would have found, had it ended earlier.
+pub fn run_course(args: &CourseArgs) -> Result<()> {
+    let folder = Folder::open(&args.dir)?;
+    let records: Vec<&Record> = folder.ledger.records().collect();
+    let points = folder.grown(&records).points;
+    let stages = course(&folder.study, &points, &records, &args.shares)
+        .map_err(|error| Mistake(format!("{}: {error}", args.dir.display())))?;
+    match args.json {
+        true => say!("{}", serde_json::to_string_pretty(&stages)?),
+        false => print(&::report::course(&stages))?,
+    }
+    Ok(())
 }
 
 /// One row per run.

@@ -11,6 +11,7 @@
 pub mod adaptive;
 pub mod brief;
 pub mod compare;
+pub mod course;
 pub mod distribution;
 pub mod extension;
 pub mod findings;

@@ -12,6 +12,7 @@
 //! bracketed, not at late time or has too few trained runs says so ([`flag`]).
 //! `docs/REPORT.md` describes what comes out.
 
+mod course;
 mod csv;
 mod draw;
 pub mod figure;
@@ -28,6 +29,7 @@ pub mod table;
 pub mod tables;
 mod words;
 
+pub use course::course;
 pub use csv::{RUN_COLUMNS, runs_csv, runs_csv_of};
 pub use figure::{Figure, FigureKind, curve_figures, figures};
 pub use flag::{Flag, FlagKind, flags};

@@ -61,11 +61,15 @@ impl Evaluation {
     /// The steps after which a run of `total` steps is evaluated: ⌈i·T/count⌉, each once.
     pub fn schedule(self, total: u64) -> Vec<u64> {
         let count = u64::from(self.count.max(1));
-        let mut steps: Vec<u64> = (1..=count)
-            .map(|i| (u128::from(i) * u128::from(total)).div_ceil(u128::from(count)) as u64)
-            .collect();
+        let mut steps: Vec<u64> = (1..=count).map(|i| self.schedule_step(total, i)).collect();
         steps.dedup();
         steps
+    }
+
+    /// The step of the i-th of them, from 1 on.
+    pub fn schedule_step(self, total: u64, i: u64) -> u64 {
+        let count = u128::from(self.count.max(1));
+        (u128::from(i) * u128::from(total)).div_ceil(count) as u64
     }
 
     /// Whether a run seen at `step` of `total` with this test accuracy is stopped there.

@@ -1,5 +1,7 @@
 //! Studies through the program: run, kill, resume, share, report, predict.
 
+mod course;
+
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,0 +1,177 @@
+//! The course of training: what a study would have found, had it ended earlier.
+//!
+//! Learning rates are constant, and what a run draws does not depend on how long it is to be.
+//! So a run that is cut off at its i-th of n evaluations, after ⌈i·T/n⌉ steps, is the run of a
+//! study whose training times are all i/n as long, and a ledger holds the findings of those
+//! studies, too. (A user's own command may plan by the length of its runs; then it does not.)
+
+use crate::findings::{Options, SearchFindings, analyse_points};
+use serde::Serialize;
+use spec::{Evaluation, Outcome, Point, Record, Study};
+
+/// A time in the course of training, and what the searches found up to then.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Stage {
+    /// Share of the training time.
+    pub share: f64,
+    /// The searches, as in [`Findings`](crate::Findings).
+    pub searches: Vec<SearchFindings>,
+}
+
+/// Why a study has no stage at some share of its time.
+#[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
+pub enum CourseError {
+    /// No evaluation is then.
+    #[error(
+        "training is evaluated {count} times: a share of it is a multiple of 1/{count} up to 1, and {share} is none"
+    )]
+    NoEvaluation {
+        /// The share that was asked for.
+        share: f64,
+        /// Evaluations of a run.
+        count: u32,
+    },
+    /// It searches for nothing.
+    #[error("the study is no search for an optimum, so none can move")]
+    NoSearch,
+}
+
+/// What a study would have found after these shares of its training time.
+pub fn course(
+    study: &Study,
+    points: &[Point],
+    records: &[&Record],
+    shares: &[f64],
+) -> Result<Vec<Stage>, CourseError> {
+    let rule = study.setting.evaluation;
+    let stage = |share: &f64| {
+        let which = evaluation_at(*share, rule.count)?;
+        let cut = |record: &&Record| cut_off(record, which, rule);
+        let cut: Vec<Record> = records.iter().filter_map(cut).collect();
+        let findings = analyse_points(study, points, &cut, Options::default());
+        match findings.searches.is_empty() {
+            true => Err(CourseError::NoSearch),
+            false => Ok(Stage {
+                share: *share,
+                searches: findings.searches,
+            }),
+        }
+    };
+    shares.iter().map(stage).collect()
+}
+
+/// The evaluation at a share of the training time, from 1 on.
+fn evaluation_at(share: f64, count: u32) -> Result<u64, CourseError> {
+    let at = share * f64::from(count);
+    let there = (at - at.round()).abs() < 1e-6 && at.round() >= 1.0 && share < 1.0 + 1e-6;
+    match there {
+        true => Ok(at.round() as u64),
+        false => Err(CourseError::NoEvaluation { share, count }),
+    }
+}
+
+/// The record of a run that ends at one of its evaluations; `None` if it has none there.
+fn cut_off(record: &Record, which: u64, rule: Evaluation) -> Option<Record> {
+    let end = rule.schedule_step(record.steps, which);
+    let mut cut = Record {
+        steps: end,
+        ..record.clone()
+    };
+    cut.curve.retain(|point| point.step <= end);
+    if let Outcome::Stalled { step, .. } | Outcome::Diverged { step } = record.outcome
+        && step <= end
+    {
+        return Some(cut);
+    }
+    let last = cut.curve.last().filter(|point| point.step == end)?;
+    let test_accuracy = last.test_accuracy;
+    cut.outcome = match rule.trained(test_accuracy) {
+        true => Outcome::Trained { test_accuracy },
+        false => Outcome::Stalled {
+            step: end,
+            test_accuracy,
+        },
+    };
+    Some(cut)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use spec::{BatchSize, CurvePoint, LearningRate, RunId, Width};
+
+    /// A run of 10 steps with evaluations after 3, 5, 8 and 10: ⌈i·10/4⌉.
+    fn record(outcome: Outcome, accuracies: &[f64]) -> Record {
+        let points = [3, 5, 8, 10].into_iter().zip(accuracies);
+        Record {
+            run: RunId::try_from("0123456789abcdef".repeat(2)).unwrap(),
+            width: Width::new(8).unwrap(),
+            batch_size: BatchSize::new(4).unwrap(),
+            learning_rate: LearningRate::new(1.0).unwrap(),
+            seed: 0,
+            steps: 10,
+            outcome,
+            curve: points
+                .map(|(step, accuracy)| CurvePoint {
+                    step,
+                    training_loss: None,
+                    test_accuracy: *accuracy,
+                    validation_accuracy: *accuracy,
+                })
+                .collect(),
+            seconds: 1.0,
+            device: "cpu".into(),
+        }
+    }
+
+    const RULE: Evaluation = Evaluation {
+        count: 4,
+        stall_accuracy: 0.2,
+        stall_after: 0.2,
+    };
+
+    #[test]
+    fn a_run_ends_at_its_evaluation() {
+        let whole = record(
+            Outcome::Trained { test_accuracy: 0.9 },
+            &[0.1, 0.6, 0.8, 0.9],
+        );
+        let half = cut_off(&whole, 2, RULE).unwrap();
+        assert_eq!(half.steps, 5);
+        assert_eq!(half.outcome, Outcome::Trained { test_accuracy: 0.6 });
+        assert_eq!(half.curve.len(), 2);
+        assert_eq!(cut_off(&whole, 4, RULE), Some(whole.clone()));
+        // Below the stall accuracy it has not trained yet.
+        let quarter = cut_off(&whole, 1, RULE).unwrap().outcome;
+        assert!(matches!(quarter, Outcome::Stalled { step: 3, .. }));
+    }
+
+    #[test]
+    fn what_happens_later_has_not_happened_yet() {
+        let diverged = record(Outcome::Diverged { step: 7 }, &[0.5, 0.6]);
+        let before = cut_off(&diverged, 2, RULE).unwrap();
+        assert_eq!(before.outcome, Outcome::Trained { test_accuracy: 0.6 });
+        let after = cut_off(&diverged, 3, RULE).unwrap();
+        assert_eq!(after.outcome, diverged.outcome);
+    }
+
+    #[test]
+    fn a_run_without_that_evaluation_is_left_out() {
+        let mut sparse = record(
+            Outcome::Trained { test_accuracy: 0.9 },
+            &[0.5, 0.6, 0.8, 0.9],
+        );
+        sparse.curve.remove(1);
+        assert_eq!(cut_off(&sparse, 2, RULE), None);
+    }
+
+    #[test]
+    fn shares_are_evaluations() {
+        assert_eq!(evaluation_at(0.05, 20), Ok(1));
+        assert_eq!(evaluation_at(0.15, 20), Ok(3));
+        assert_eq!(evaluation_at(1.0, 20), Ok(20));
+        for share in [0.0, 0.33, -0.5, 1.05, f64::NAN, f64::INFINITY] {
+            assert!(evaluation_at(share, 20).is_err(), "{share}");
+        }
+    }
+}
