@@ -7,8 +7,8 @@ use std::io;
 use std::path::Path;
 use std::process::Command;
 
-/// What `report` says of the study in a folder of results.
-fn report(folder: &Path) -> String {
+/// What a command says of the study in a folder of results.
+fn ask(command: &str, folder: &Path) -> String {
     let place = tempfile::tempdir().unwrap();
     let dir = place.path().join(folder.file_name().unwrap());
     fs::create_dir_all(dir.join("records")).unwrap();
@@ -17,7 +17,7 @@ fn report(folder: &Path) -> String {
     let mut records = fs::File::create(dir.join("records/h200.jsonl")).unwrap();
     io::copy(&mut GzDecoder::new(packed), &mut records).unwrap();
     let output = Command::new(env!("CARGO_BIN_EXE_noisescale"))
-        .arg("report")
+        .arg(command)
         .arg(&dir)
         .output()
         .unwrap();
@@ -33,7 +33,7 @@ fn the_results_page_says_what_the_ledgers_say() {
     let folders = entries.map(|entry| entry.unwrap().path());
     let (mut laws, mut trends, mut grids) = (0, 0, 0);
     for folder in folders.filter(|folder| folder.join("study.toml").exists()) {
-        let text = report(&folder);
+        let text = ask("report", &folder);
         let name = folder.file_name().unwrap().to_string_lossy();
         assert!(
             page.contains(&format!("results/{name}/study.toml")),
@@ -79,4 +79,29 @@ fn the_results_page_says_what_the_ledgers_say() {
         }
     }
     assert_eq!((laws, trends, grids), (13, 3, 1));
+}
+
+/// The exponents that the page says studies would have found after shares of their time.
+#[test]
+fn the_course_of_the_exponents_is_that_of_the_ledgers() {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs");
+    let page = fs::read_to_string(docs.join("RESULTS.md")).unwrap();
+    let (_, table) = page.split_once("| 25 % | 50 % | 75 % | all |\n").unwrap();
+    let rows: Vec<&str> = (table.lines().skip(1))
+        .take_while(|line| line.starts_with('|'))
+        .collect();
+    assert!(rows.len() > 5);
+    for row in rows {
+        let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
+        let [name, _, exponents @ ..] = cells.as_slice() else {
+            panic!("{row}");
+        };
+        let text = ask("course", &docs.join("results").join(name));
+        // A caption and a header; the exponent is the last column.
+        let stages = text.lines().skip(2).take(4);
+        let found: Vec<&str> = stages
+            .map(|line| line.trim_end().rsplit("  ").next().unwrap())
+            .collect();
+        assert_eq!(found, exponents, "{name}");
+    }
 }

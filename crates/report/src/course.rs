@@ -24,44 +24,35 @@ pub fn course(stages: &[Stage]) -> String {
 const OPEN: char = '*';
 
 fn table(kind: SearchKind, stages: &[Stage]) -> Option<Table> {
-    let of = |stage: &'_ Stage| {
-        stage
-            .searches
-            .iter()
-            .find(|search| search.kind == kind)
-            .cloned()
-    };
-    let rows: Vec<(f64, SearchFindings)> = stages
-        .iter()
-        .filter_map(|stage| Some((stage.share, of(stage)?)))
-        .collect();
+    let mut rows: Vec<(f64, &SearchFindings)> = Vec::new();
+    for stage in stages {
+        let found = stage.searches.iter().find(|search| search.kind == kind);
+        rows.push((stage.share, found?));
+    }
     let (_, search) = rows.last()?;
     let values = rows.iter().flat_map(|(_, search)| optima(search));
     let largest = values
         .map(|optimum| optimum.estimate.value)
         .fold(0.0, f64::max);
     let magnitude = Magnitude::of(largest);
+    let unit = match magnitude.unit(search.measure.unit()) {
+        unit if unit.is_empty() => unit,
+        unit => format!(" ({unit})"),
+    };
+    let caption = format!(
+        "{} at {}: {}{unit} in the course of training",
+        words::search(kind),
+        words::fixed(search),
+        words::plain(&words::optimal(search.measure)),
+    );
     let widths: Vec<Width> = search.widths.iter().map(|found| found.width).collect();
     let mut columns = vec![Column::numbers("time", "%")];
     columns.extend(
         widths
             .iter()
-            .map(|w| Column::numbers(&format!("w = {w}"), "")),
+            .map(|w| Column::numbers(format!("w = {w}"), "")),
     );
-    columns.push(Column::words("a"));
-    columns.push(Column::words("p"));
-    let unit = magnitude.unit(search.measure.unit());
-    let measured = words::plain(&words::optimal(search.measure));
-    let caption = format!(
-        "{} at {}: {measured}{} in the course of training",
-        words::search(kind),
-        words::fixed(search),
-        if unit.is_empty() {
-            unit
-        } else {
-            format!(" ({unit})")
-        },
-    );
+    columns.extend([Column::words("a"), Column::words("p")]);
     let mut table = Table::new(caption, columns);
     for (share, search) in &rows {
         table.rows.push(row(*share, search, &widths, magnitude));
