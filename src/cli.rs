@@ -228,12 +228,12 @@ pub struct ReportArgs {
 pub struct CourseArgs {
     /// Folder of a study
     pub dir: PathBuf,
-    /// Shares of the training time, at evaluations
+    /// Shares of the training time, each at an evaluation
     #[arg(
         long,
-        value_name = "SHARES",
+        value_name = "F,F,…",
         value_delimiter = ',',
-        default_values_t = [0.25, 0.5, 0.75, 1.0]
+        default_value = "0.25,0.5,0.75,1"
     )]
     pub shares: Vec<f64>,
     /// Print the findings as JSON

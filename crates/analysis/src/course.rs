@@ -7,7 +7,7 @@
 
 use crate::findings::{Options, SearchFindings, analyse_points};
 use serde::Serialize;
-use spec::{Evaluation, Outcome, Point, Record, Study};
+use spec::{CurvePoint, Evaluation, Outcome, Point, Record, Study};
 
 /// A time in the course of training, and what the searches found up to then.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -78,17 +78,22 @@ fn cut_off(record: &Record, which: u64, rule: Evaluation) -> Option<Record> {
         ..record.clone()
     };
     cut.curve.retain(|point| point.step <= end);
-    if let Outcome::Stalled { step, .. } | Outcome::Diverged { step } = record.outcome
+    let stalls = |point: &CurvePoint| rule.stalls(point.step, end, point.test_accuracy);
+    if let Some(at) = cut.curve.iter().position(stalls) {
+        // So early that the longer run was not stopped.
+        cut.curve.truncate(at + 1);
+    } else if let Outcome::Stalled { step, .. } | Outcome::Diverged { step } = record.outcome
         && step <= end
     {
         return Some(cut);
     }
-    let last = cut.curve.last().filter(|point| point.step == end)?;
-    let test_accuracy = last.test_accuracy;
+    let last = cut.curve.last()?;
+    let (step, test_accuracy) = (last.step, last.test_accuracy);
     cut.outcome = match rule.trained(test_accuracy) {
-        true => Outcome::Trained { test_accuracy },
+        true if step == end => Outcome::Trained { test_accuracy },
+        true => return None,
         false => Outcome::Stalled {
-            step: end,
+            step,
             test_accuracy,
         },
     };
@@ -98,7 +103,7 @@ fn cut_off(record: &Record, which: u64, rule: Evaluation) -> Option<Record> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use spec::{BatchSize, CurvePoint, LearningRate, RunId, Width};
+    use spec::{BatchSize, LearningRate, RunId, Width};
 
     /// A run of 10 steps with evaluations after 3, 5, 8 and 10: ⌈i·10/4⌉.
     fn record(outcome: Outcome, accuracies: &[f64]) -> Record {
@@ -127,23 +132,35 @@ mod tests {
     const RULE: Evaluation = Evaluation {
         count: 4,
         stall_accuracy: 0.2,
-        stall_after: 0.2,
+        stall_after: 0.35,
     };
+
+    const TRAINED: Outcome = Outcome::Trained { test_accuracy: 0.9 };
 
     #[test]
     fn a_run_ends_at_its_evaluation() {
-        let whole = record(
-            Outcome::Trained { test_accuracy: 0.9 },
-            &[0.1, 0.6, 0.8, 0.9],
-        );
+        let whole = record(TRAINED, &[0.5, 0.6, 0.8, 0.9]);
         let half = cut_off(&whole, 2, RULE).unwrap();
         assert_eq!(half.steps, 5);
         assert_eq!(half.outcome, Outcome::Trained { test_accuracy: 0.6 });
         assert_eq!(half.curve.len(), 2);
+        assert_eq!(cut_off(&whole, 4, RULE), Some(whole));
+    }
+
+    #[test]
+    fn a_shorter_run_is_given_up_sooner() {
+        // 3 of 10 steps are less than 35 %, 3 of 8 more.
+        let whole = record(TRAINED, &[0.1, 0.6, 0.8, 0.9]);
         assert_eq!(cut_off(&whole, 4, RULE), Some(whole.clone()));
-        // Below the stall accuracy it has not trained yet.
-        let quarter = cut_off(&whole, 1, RULE).unwrap().outcome;
-        assert!(matches!(quarter, Outcome::Stalled { step: 3, .. }));
+        for which in [1, 3] {
+            let cut = cut_off(&whole, which, RULE).unwrap();
+            let stalled = Outcome::Stalled {
+                step: 3,
+                test_accuracy: 0.1,
+            };
+            assert_eq!(cut.outcome, stalled);
+            assert_eq!(cut.curve.len(), 1);
+        }
     }
 
     #[test]
@@ -157,10 +174,7 @@ mod tests {
 
     #[test]
     fn a_run_without_that_evaluation_is_left_out() {
-        let mut sparse = record(
-            Outcome::Trained { test_accuracy: 0.9 },
-            &[0.5, 0.6, 0.8, 0.9],
-        );
+        let mut sparse = record(TRAINED, &[0.5, 0.6, 0.8, 0.9]);
         sparse.curve.remove(1);
         assert_eq!(cut_off(&sparse, 2, RULE), None);
     }
