@@ -9,7 +9,7 @@ use analysis::course::course;
 use analysis::predict::{LimitSource, Pair, Reach, Stability};
 use analysis::{Findings, Fixed, Prediction, Request, predict};
 use anyhow::{Context, Result};
-use spec::Record;
+use spec::{Record, Width};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -155,6 +155,14 @@ fn in_words(found: &Prediction) -> String {
     }
     if found.linear == Some(false) {
         lines.push("Beware: the measured exponent's interval does not hold 1.".into());
+    }
+    if !found.still_rising.is_empty() {
+        let widths: Vec<String> = found.still_rising.iter().map(Width::to_string).collect();
+        lines.push(format!(
+            "Beware: validation accuracy still rises at the optima of w = {}; trained for longer they may \
+             lie elsewhere (see `noisescale course`).",
+            widths.join(", ")
+        ));
     }
     let source = match limit.source {
         LimitSource::Stability => "measured in the stability study",

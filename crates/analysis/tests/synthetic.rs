@@ -103,7 +103,7 @@ fn the_widest_is_predicted_from_the_others() {
     let all = law_study(&WIDTHS);
     let records = law_records(&all, 1);
     let measured = analyse(&all, &records);
-    let narrower = analyse(&law_study(rest), &records);
+    let mut narrower = analyse(&law_study(rest), &records);
     // The records of the held-out width belong to no run of the narrower study.
     assert_eq!(narrower.runs.strays, 14 * 20);
     let prediction = predict(&narrower, None, &request(*widest, None)).unwrap();
@@ -115,6 +115,13 @@ fn the_widest_is_predicted_from_the_others() {
         "{prediction:?}"
     );
     assert!(measured.contains(&prediction.noise.value), "{prediction:?}");
+    assert_eq!(prediction.still_rising, []);
+
+    // Where runs are too short for their optimum, whoever predicts from it hears of it.
+    let optimum = narrower.searches[0].widths[1].optimum.as_mut();
+    optimum.unwrap().late = LateState::StillRising;
+    let prediction = predict(&narrower, None, &request(*widest, None)).unwrap();
+    assert_eq!(prediction.still_rising, [width(WIDTHS[1])]);
 }
 
 #[test]

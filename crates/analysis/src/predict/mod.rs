@@ -13,6 +13,7 @@ mod scale;
 pub use error::PredictError;
 
 use crate::findings::{Findings, SearchFindings};
+use crate::late::LateState;
 use crate::law::Law;
 use crate::measure::{Fixed, Interval, Measure};
 use scale::Scale;
@@ -109,6 +110,9 @@ pub struct Prediction {
     pub reach: Reach,
     /// Whether the interval of the law's exponent holds 1.
     pub linear: Option<bool>,
+    /// Those of its widths at whose optimum validation accuracy still rises: trained for longer, they
+    /// may have another.
+    pub still_rising: Vec<Width>,
     /// ḡ = a·W, in 1/\[loss\].
     pub noise: Predicted,
     /// ε_max.
@@ -155,6 +159,7 @@ pub fn predict(
         fitted: law.widths.clone(),
         reach,
         linear: law.is_linear(),
+        still_rising: still_rising(search, law),
         noise,
         limit,
         pairs,
@@ -165,6 +170,17 @@ pub fn predict(
         largest_batch_size: scale.batch_size(most_noise / noise.value),
         critical_width: critical_width(law, most_noise),
     })
+}
+
+fn still_rising(search: &SearchFindings, law: &Law) -> Vec<Width> {
+    let fitted = (search.widths.iter()).filter(|found| law.widths.contains(&found.width));
+    fitted
+        .filter(|found| {
+            let late = found.optimum.as_ref().map(|optimum| optimum.late);
+            late == Some(LateState::StillRising)
+        })
+        .map(|found| found.width)
+        .collect()
 }
 
 fn law_of(
