@@ -171,7 +171,10 @@ pub fn outcome(end: End, run: &Run, last_step: u64) -> Outcome {
             step: step.unwrap_or(last_step),
         },
         End::Trained { test_accuracy, .. } => {
-            let at_end = engine::train::judge(run, run.steps, test_accuracy);
+            let at_end = run
+                .setting
+                .evaluation
+                .judge(run.steps, run.steps, test_accuracy);
             at_end.expect("a run always ends at its last step")
         }
     }

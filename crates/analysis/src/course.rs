@@ -7,7 +7,7 @@
 
 use crate::findings::{Options, SearchFindings, analyse_points};
 use serde::Serialize;
-use spec::{CurvePoint, Evaluation, Outcome, Point, Record, Study};
+use spec::{Evaluation, Outcome, Point, Record, Study};
 
 /// A time in the course of training, and what the searches found up to then.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -73,37 +73,32 @@ fn evaluation_at(share: f64, count: u32) -> Result<u64, CourseError> {
 /// The record of a run that ends at one of its evaluations; `None` if it has none there.
 fn cut_off(record: &Record, which: u64, rule: Evaluation) -> Option<Record> {
     let end = rule.schedule_step(record.steps, which);
-    let mut cut = Record {
-        steps: end,
-        ..record.clone()
-    };
-    cut.curve.retain(|point| point.step <= end);
-    let stalls = |point: &CurvePoint| rule.stalls(point.step, end, point.test_accuracy);
-    if let Some(at) = cut.curve.iter().position(stalls) {
-        // So early that the longer run was not stopped.
-        cut.curve.truncate(at + 1);
-    } else if let Outcome::Stalled { step, .. } | Outcome::Diverged { step } = record.outcome
-        && step <= end
-    {
-        return Some(cut);
+    let mut curve = Vec::new();
+    let mut outcome = None;
+    for point in record.curve.iter().take_while(|point| point.step <= end) {
+        curve.push(*point);
+        // A shorter run is given up sooner.
+        outcome = rule.judge(point.step, end, point.test_accuracy);
+        if outcome.is_some() {
+            break;
+        }
     }
-    let last = cut.curve.last()?;
-    let (step, test_accuracy) = (last.step, last.test_accuracy);
-    cut.outcome = match rule.trained(test_accuracy) {
-        true if step == end => Outcome::Trained { test_accuracy },
-        true => return None,
-        false => Outcome::Stalled {
-            step,
-            test_accuracy,
-        },
+    let ended = |outcome: &Outcome| match outcome {
+        Outcome::Stalled { step, .. } | Outcome::Diverged { step } => *step <= end,
+        Outcome::Trained { .. } => false,
     };
-    Some(cut)
+    Some(Record {
+        steps: end,
+        outcome: outcome.or_else(|| Some(record.outcome).filter(ended))?,
+        curve,
+        ..record.clone()
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use spec::{BatchSize, LearningRate, RunId, Width};
+    use spec::{BatchSize, CurvePoint, LearningRate, RunId, Width};
 
     /// A run of 10 steps with evaluations after 3, 5, 8 and 10: ⌈i·10/4⌉.
     fn record(outcome: Outcome, accuracies: &[f64]) -> Record {

@@ -136,6 +136,15 @@ pub fn analyse_points<'a>(
     }
 }
 
+impl SearchFindings {
+    /// The optima of all widths that have one.
+    pub fn optima(&self) -> impl Iterator<Item = &Optimum> {
+        self.widths
+            .iter()
+            .filter_map(|found| found.optimum.as_ref())
+    }
+}
+
 impl Findings {
     /// The findings of one kind of search, if the study has it.
     pub fn search(&self, kind: SearchKind) -> Option<&SearchFindings> {

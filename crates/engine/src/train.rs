@@ -321,7 +321,8 @@ impl<'a> Training<'a> {
         };
         self.progress.curve.push(point);
         (self.progress.loss_sum, self.progress.loss_count) = (0.0, 0);
-        judge(self.run, step, test_accuracy)
+        let rule = self.run.setting.evaluation;
+        rule.judge(step, self.run.steps, test_accuracy)
     }
 
     /// Share of examples classified right.
@@ -370,22 +371,6 @@ pub(crate) fn check_fit(
         return Err(TrainError::OtherData { planned, found });
     }
     Ok(())
-}
-
-/// Whether a run ends at an evaluation, and how.
-pub fn judge(run: &Run, step: u64, test_accuracy: f64) -> Option<Outcome> {
-    let rule = run.setting.evaluation;
-    let stalled = Outcome::Stalled {
-        step,
-        test_accuracy,
-    };
-    if rule.stalls(step, run.steps, test_accuracy) {
-        return Some(stalled);
-    }
-    (step == run.steps).then_some(match rule.trained(test_accuracy) {
-        true => Outcome::Trained { test_accuracy },
-        false => stalled,
-    })
 }
 
 /// What records call this device.

@@ -30,7 +30,7 @@ fn table(kind: SearchKind, stages: &[Stage]) -> Option<Table> {
         rows.push((stage.share, found?));
     }
     let (_, search) = rows.last()?;
-    let values = rows.iter().flat_map(|(_, search)| optima(search));
+    let values = rows.iter().flat_map(|(_, search)| search.optima());
     let largest = values
         .map(|optimum| optimum.estimate.value)
         .fold(0.0, f64::max);
@@ -58,13 +58,6 @@ fn table(kind: SearchKind, stages: &[Stage]) -> Option<Table> {
         table.rows.push(row(*share, search, &widths, magnitude));
     }
     Some(table)
-}
-
-fn optima(search: &SearchFindings) -> impl Iterator<Item = &Optimum> {
-    search
-        .widths
-        .iter()
-        .filter_map(|found| found.optimum.as_ref())
 }
 
 fn row(share: f64, search: &SearchFindings, widths: &[Width], magnitude: Magnitude) -> Vec<Cell> {

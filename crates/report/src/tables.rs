@@ -13,14 +13,13 @@ use spec::Scheme;
 
 /// The optimum of every width of a search.
 pub fn optima(search: &SearchFindings) -> Table {
-    let values = search.widths.iter().filter_map(|w| w.optimum.as_ref());
-    let largest = values
+    let largest = (search.optima())
         .map(|optimum| optimum.estimate.value)
         .fold(0.0, f64::max);
     let magnitude = Magnitude::of(largest);
     let unit = magnitude.unit(search.measure.unit());
-    let level = (search.widths.iter())
-        .find_map(|found| found.optimum.as_ref()?.confidence)
+    let level = (search.optima())
+        .find_map(|optimum| optimum.confidence)
         .map_or("95 %".into(), phrase::level);
     let mut columns = vec![
         Column::numbers("w", ""),

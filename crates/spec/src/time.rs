@@ -2,6 +2,7 @@
 //! (sections 3.2 and B of the paper).
 
 use crate::quantity::{BatchSize, LearningRate};
+use crate::record::Outcome;
 use serde::{Deserialize, Serialize};
 
 /// Lower bounds on training time, in epochs and in steps.
@@ -75,6 +76,21 @@ impl Evaluation {
     /// Whether a run seen at `step` of `total` with this test accuracy is stopped there.
     pub fn stalls(self, step: u64, total: u64, test_accuracy: f64) -> bool {
         step as f64 > self.stall_after * total as f64 && test_accuracy < self.stall_accuracy
+    }
+
+    /// Whether a run of `total` steps ends at this evaluation, and how.
+    pub fn judge(self, step: u64, total: u64, test_accuracy: f64) -> Option<Outcome> {
+        let stalled = Outcome::Stalled {
+            step,
+            test_accuracy,
+        };
+        if self.stalls(step, total, test_accuracy) {
+            return Some(stalled);
+        }
+        (step == total).then_some(match self.trained(test_accuracy) {
+            true => Outcome::Trained { test_accuracy },
+            false => stalled,
+        })
     }
 
     /// Whether a run that ends with this test accuracy has trained.

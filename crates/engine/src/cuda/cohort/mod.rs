@@ -15,7 +15,7 @@ use super::launch::{Kernel, Launch, Source};
 use super::plan::CohortPlan;
 use super::product::Precision;
 use crate::checkpoint::Checkpoint;
-use crate::train::{Progress, check_fit, judge};
+use crate::train::{Progress, check_fit};
 use cudarc::driver::{CudaGraph, CudaSlice, CudaStream};
 use spec::{CurvePoint, Outcome, Record, Run};
 use std::sync::Arc;
@@ -194,7 +194,9 @@ impl<'a> Cohort<'a> {
                 validation_accuracy,
             });
             (progress.loss_sum, progress.loss_count) = (0.0, 0);
-            ended.extend(judge(&member.run, step, test_accuracy).map(|outcome| (at, outcome)));
+            let rule = member.run.setting.evaluation;
+            let outcome = rule.judge(step, member.run.steps, test_accuracy);
+            ended.extend(outcome.map(|outcome| (at, outcome)));
         }
         self.end(&ended);
         self.upload_replicas()?;

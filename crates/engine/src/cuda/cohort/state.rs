@@ -17,11 +17,7 @@ impl Cohort<'_> {
         (buffer - address(&self.memory, &self.stream)) as usize
     }
 
-    pub(super) fn upload<T: Pod>(
-        &mut self,
-        buffer: Address,
-        values: &[T],
-    ) -> Result<(), CudaError> {
+    fn upload<T: Pod>(&mut self, buffer: Address, values: &[T]) -> Result<(), CudaError> {
         let (start, bytes) = (self.offset(buffer), bytemuck::cast_slice::<T, u8>(values));
         if !bytes.is_empty() {
             let mut to = self.memory.slice_mut(start..start + bytes.len());
