@@ -236,6 +236,9 @@ pub struct CourseArgs {
         default_value = "0.25,0.5,0.75,1"
     )]
     pub shares: Vec<f64>,
+    /// Compare with the other search of this study, each width after the same training time
+    #[arg(long, value_name = "DIR", conflicts_with = "shares")]
+    pub against: Option<PathBuf>,
     /// Print the findings as JSON
     #[arg(long)]
     pub json: bool,

@@ -49,9 +49,14 @@ pub const COURSE: &str = "\
 Examples:
   noisescale course runs/quickstart
   noisescale course runs/mnist-1lp --shares 0.1,0.2,0.5,1 --json
+  noisescale course runs/quickstart --against runs/quickstart
 
 A run that ends at half of its time is the run of a study that is half as long. So this tells what
-shorter studies would have found, and whether a longer one might find something else.";
+shorter studies would have found, and whether a longer one might find something else.
+
+With --against, the learning-rate search of the study is cut off at every width where it had been trained
+for as long, in ε times steps, as the batch-size search of the other study was at its optimum. Both may be
+of one study.";
 
 pub const SERVE: &str = "\
 Examples:

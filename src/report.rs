@@ -6,10 +6,12 @@ use crate::folder::Folder;
 use crate::output::{print, say};
 use ::report::number::significant;
 use analysis::course::course;
+use analysis::equal_time::equal_time;
 use analysis::predict::{LimitSource, Pair, Reach, Stability};
 use analysis::{Findings, Fixed, Prediction, Request, predict};
 use anyhow::{Context, Result};
 use spec::{Record, Width};
+use std::fmt::Display;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -71,8 +73,19 @@ pub fn run_course(args: &CourseArgs) -> Result<()> {
     let folder = Folder::open(&args.dir)?;
     let records: Vec<&Record> = folder.ledger.records().collect();
     let points = folder.grown(&records).points;
-    let stages = course(&folder.study, &points, &records, &args.shares)
-        .map_err(|error| Mistake(format!("{}: {error}", args.dir.display())))?;
+    let mistake = |error: &dyn Display| Mistake(format!("{}: {error}", args.dir.display()));
+    if let Some(other) = &args.against {
+        let other = Folder::open(other)?.findings();
+        let all = equal_time(&folder.study, &points, &records, &other)
+            .map_err(|error| mistake(&error))?;
+        match args.json {
+            true => say!("{}", serde_json::to_string_pretty(&all)?),
+            false => print(&::report::equal_time(&all))?,
+        }
+        return Ok(());
+    }
+    let stages =
+        course(&folder.study, &points, &records, &args.shares).map_err(|error| mistake(&error))?;
     match args.json {
         true => say!("{}", serde_json::to_string_pretty(&stages)?),
         false => print(&::report::course(&stages))?,

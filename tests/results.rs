@@ -4,25 +4,43 @@
 use flate2::read::GzDecoder;
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What a command says of the study in a folder of results.
-fn ask(command: &str, folder: &Path) -> String {
-    let place = tempfile::tempdir().unwrap();
-    let dir = place.path().join(folder.file_name().unwrap());
+/// A study of the results as a folder of studies has it.
+fn unpack(folder: &Path, place: &Path) -> PathBuf {
+    let dir = place.join(folder.file_name().unwrap());
     fs::create_dir_all(dir.join("records")).unwrap();
     fs::copy(folder.join("study.toml"), dir.join("study.toml")).unwrap();
     let packed = fs::File::open(folder.join("records.jsonl.gz")).unwrap();
     let mut records = fs::File::create(dir.join("records/h200.jsonl")).unwrap();
     io::copy(&mut GzDecoder::new(packed), &mut records).unwrap();
-    let output = Command::new(env!("CARGO_BIN_EXE_noisescale"))
-        .arg(command)
-        .arg(&dir)
-        .output()
-        .unwrap();
+    dir
+}
+
+/// What a command says of the study in a folder of results, and perhaps of another against it.
+fn ask(command: &str, folder: &Path, against: Option<&Path>) -> String {
+    let place = tempfile::tempdir().unwrap();
+    let mut program = Command::new(env!("CARGO_BIN_EXE_noisescale"));
+    program.arg(command).arg(unpack(folder, place.path()));
+    if let Some(other) = against {
+        program.arg("--against").arg(unpack(other, place.path()));
+    }
+    let output = program.output().unwrap();
     assert!(output.status.success(), "{output:?}");
     String::from_utf8(output.stdout).unwrap()
+}
+
+/// The rows of the page's table below this end of its header, by cells.
+fn table(page: &str, header: &str) -> Vec<Vec<String>> {
+    let (_, table) = page.split_once(header).unwrap();
+    let rows = table.lines().skip(2);
+    rows.take_while(|line| line.starts_with('|'))
+        .map(|row| {
+            let cells = row.trim_matches('|').split('|');
+            cells.map(|cell| cell.trim().to_owned()).collect()
+        })
+        .collect()
 }
 
 #[test]
@@ -33,7 +51,7 @@ fn the_results_page_says_what_the_ledgers_say() {
     let folders = entries.map(|entry| entry.unwrap().path());
     let (mut laws, mut trends, mut grids) = (0, 0, 0);
     for folder in folders.filter(|folder| folder.join("study.toml").exists()) {
-        let text = ask("report", &folder);
+        let text = ask("report", &folder, None);
         let name = folder.file_name().unwrap().to_string_lossy();
         assert!(
             page.contains(&format!("results/{name}/study.toml")),
@@ -86,22 +104,45 @@ fn the_results_page_says_what_the_ledgers_say() {
 fn the_course_of_the_exponents_is_that_of_the_ledgers() {
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs");
     let page = fs::read_to_string(docs.join("RESULTS.md")).unwrap();
-    let (_, table) = page.split_once("| 25 % | 50 % | 75 % | all |\n").unwrap();
-    let rows: Vec<&str> = (table.lines().skip(1))
-        .take_while(|line| line.starts_with('|'))
-        .collect();
+    let rows = table(&page, "| 25 % | 50 % | 75 % | all |");
     assert!(rows.len() > 5);
     for row in rows {
-        let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
-        let [name, _, exponents @ ..] = cells.as_slice() else {
-            panic!("{row}");
+        let [name, _, exponents @ ..] = row.as_slice() else {
+            panic!("{row:?}");
         };
-        let text = ask("course", &docs.join("results").join(name));
+        let text = ask("course", &docs.join("results").join(name), None);
         // A caption and a header; the exponent is the last column.
         let stages = text.lines().skip(2).take(4);
         let found: Vec<&str> = stages
             .map(|line| line.trim_end().rsplit("  ").next().unwrap())
             .collect();
         assert_eq!(found, exponents, "{name}");
+    }
+}
+
+/// What the page says of the two searches at equal times.
+#[test]
+fn the_searches_meet_as_the_page_says() {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs");
+    let page = fs::read_to_string(docs.join("RESULTS.md")).unwrap();
+    let rows = table(&page, "| learning-rate search then: ḡ_opt | peak (%) |");
+    assert!(rows.len() > 5);
+    for row in &rows {
+        let name = row[0].to_lowercase().replace(' ', "-");
+        let folder = |name: &str| docs.join("results").join(name);
+        let text = ask(
+            "course",
+            &folder(&format!("{name}-rates")),
+            Some(&folder(&name)),
+        );
+        let said = text.lines().map(|line| {
+            let cells = line.split("  ").map(str::trim);
+            cells.filter(|cell| !cell.is_empty()).collect::<Vec<_>>()
+        });
+        let found = said
+            .filter(|cells| cells.first() == Some(&row[1].as_str()))
+            .collect::<Vec<_>>();
+        assert_eq!(found.len(), 1, "{name}, {}: {text}", row[1]);
+        assert_eq!(found[0][..6], row[1..], "{name}");
     }
 }

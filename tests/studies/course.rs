@@ -58,6 +58,77 @@ fn half_of_a_study_is_a_study_half_as_long() {
     assert!(rows[2].trim_start().starts_with("100 "), "{text}");
 }
 
+/// The learning-rate search when it had been trained for as long as the other, and the batch-size search as it is.
+#[test]
+fn searches_meet_at_equal_times() {
+    let dir = study_folder();
+    let at = dir.path();
+    let both = ["run", "small.toml", "--quiet", "--set=search.extend=0"];
+    let whole = json(at, &[&both[..], &["--out", "both", "--json"]].concat());
+    let equal = json(at, &["course", "both", "--against", "both", "--json"]);
+    let searches = &whole["studies"][0]["searches"];
+    let time = |search: usize, width: usize| {
+        let found = &searches[search]["widths"][width];
+        let at = &found["optimum"]["at"];
+        let time = |end: &str| {
+            let point = &found["points"][at[end].as_u64().unwrap() as usize];
+            point["steps"].as_f64().unwrap() * point["learning_rate"].as_f64().unwrap()
+        };
+        (time("first") * time("last")).sqrt()
+    };
+    let all = equal.as_array().unwrap();
+    assert_eq!(all.len(), 3);
+    for (i, both) in all.iter().enumerate() {
+        let (ratio, share) = (
+            both["time"].as_f64().unwrap(),
+            both["share"].as_f64().unwrap(),
+        );
+        assert!((ratio / (time(0, i) / time(1, i)) - 1.0).abs() < 1e-12);
+        assert!((share - ratio.clamp(0.05, 1.0)).abs() <= 0.025 + 1e-12);
+        let then = json(
+            at,
+            &["course", "both", "--shares", &share.to_string(), "--json"],
+        );
+        let optima = [
+            &searches[0]["widths"][i]["optimum"],
+            &then[0]["searches"][1]["widths"][i]["optimum"],
+        ];
+        for (side, optimum) in ["batch_size", "learning_rate"].into_iter().zip(optima) {
+            let found = &both["agreement"][side];
+            for part in ["estimate", "peak", "confidence"] {
+                assert_eq!(found[part], optimum[part], "{side}, {part}");
+            }
+        }
+    }
+    let text = succeed(at, &["course", "both", "--against", "both"]);
+    assert!(text.contains("learning-rate search: ḡ_opt"), "{text}");
+}
+
+#[test]
+fn searches_of_other_networks_are_one_sentence() {
+    let dir = study_folder();
+    let at = dir.path();
+    for (out, change) in [
+        ("a", "search.kind=batch-size"),
+        ("b", "family.scheme=\"standard\""),
+    ] {
+        succeed(
+            at,
+            &["prepare", "small.toml", "--out", out, "--set", change],
+        );
+    }
+    for (other, said) in [
+        ("a", "one must have a learning-rate search"),
+        ("b", "differ in task"),
+    ] {
+        let output = run(at, &["course", "a", "--against", other]);
+        assert_eq!(output.status.code(), Some(2));
+        let errors = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(errors.lines().count(), 1, "{errors}");
+        assert!(errors.contains(said), "{errors}");
+    }
+}
+
 #[test]
 fn shares_that_were_not_evaluated_are_one_sentence() {
     let dir = study_folder();

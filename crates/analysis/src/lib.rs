@@ -13,6 +13,7 @@ pub mod brief;
 pub mod compare;
 pub mod course;
 pub mod distribution;
+pub mod equal_time;
 pub mod extension;
 pub mod findings;
 pub mod grid;

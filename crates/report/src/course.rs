@@ -2,26 +2,104 @@
 
 use crate::number::{self, Magnitude};
 use crate::table::{Cell, Column, Table};
+use crate::tables::accuracy_cell;
 use crate::{phrase, words};
+use analysis::compare::Found;
 use analysis::course::Stage;
-use analysis::{Optimum, SearchFindings};
+use analysis::equal_time::EqualTime;
+use analysis::{Measure, Optimum, SearchFindings};
 use spec::{SearchKind, Width};
 
 /// A table for each search, a row for each stage: the optimum of every width, and the law.
 pub fn course(stages: &[Stage]) -> String {
     let kinds = [SearchKind::BatchSize, SearchKind::LearningRate];
     let tables = kinds.into_iter().filter_map(|kind| table(kind, stages));
-    let mut text: Vec<String> = tables.map(|table| table.text()).collect();
-    if text.iter().any(|table| table.contains(OPEN)) {
-        text.push(format!(
-            "  {OPEN} not bracketed: the optimum may lie beyond the grid\n"
-        ));
-    }
-    text.join("\n")
+    explained(tables.map(|table| table.text()).collect())
+}
+
+/// A table of the two searches at equal training time.
+pub fn equal_time(all: &[EqualTime]) -> String {
+    let sides = all.iter().flat_map(|both| {
+        let EqualTime { agreement, .. } = both;
+        [
+            agreement.batch_size.estimate,
+            agreement.learning_rate.estimate,
+        ]
+    });
+    let Some(first) = all.first() else {
+        return "no width has an optimum in both searches\n".into();
+    };
+    // With batch norm the two are measured in different things.
+    let measures = [first.agreement.batch_size, first.agreement.learning_rate]
+        .map(|found| found.estimate.measure);
+    let magnitude = match measures[0] == measures[1] {
+        true => Magnitude::of(sides.map(|estimate| estimate.value).fold(0.0, f64::max)),
+        false => Magnitude::of(1.0),
+    };
+    let column = |kind, measure: Measure| {
+        let name = format!("{}: {}", words::search(kind), words::optimal(measure));
+        Column::numbers(name, magnitude.unit(measure.unit()))
+    };
+    let columns = vec![
+        Column::numbers("w", ""),
+        Column::numbers("time", "%"),
+        column(SearchKind::BatchSize, measures[0]),
+        Column::numbers("peak", "% ± 2 s.e."),
+        column(SearchKind::LearningRate, measures[1]),
+        Column::numbers("peak", "% ± 2 s.e."),
+        Column::words("ranges"),
+    ];
+    let mut table = Table::new("the two searches at equal training time ε·T", columns);
+    table.rows = (all.iter())
+        .map(|both| equal_time_row(both, magnitude))
+        .collect();
+    explained(vec![table.text()])
+}
+
+fn equal_time_row(both: &EqualTime, magnitude: Magnitude) -> Vec<Cell> {
+    let (width, percent) = (both.width.get(), 100.0 * both.share);
+    let agreement = &both.agreement;
+    let (one, other) = (agreement.batch_size, agreement.learning_rate);
+    let ranges = match agreement.ranges_overlap {
+        Some(true) => "overlap",
+        Some(false) => "apart",
+        None => "–",
+    };
+    vec![
+        Cell::number(width.to_string(), width.into()),
+        Cell::number(number::significant(percent, 3), percent),
+        found_cell(&one, magnitude),
+        accuracy_cell(one.peak),
+        found_cell(&other, magnitude),
+        accuracy_cell(other.peak),
+        Cell::words(ranges),
+    ]
+}
+
+/// The optimum and its bootstrap interval.
+fn found_cell(found: &Found, magnitude: Magnitude) -> Cell {
+    let estimate = found.estimate;
+    let interval = found
+        .confidence
+        .map_or(estimate.bar, |confidence| confidence.interval);
+    let value = magnitude.scaled(estimate.value);
+    let text = number::with_interval(value, Some(magnitude.scaled_interval(interval)));
+    let mark = if found.bracketed { ' ' } else { OPEN };
+    Cell::number(format!("{text}{mark}"), estimate.value)
 }
 
 /// Marks an optimum that is not bracketed.
 const OPEN: char = '*';
+
+/// Tables, with what the mark means if there is one.
+fn explained(mut tables: Vec<String>) -> String {
+    if tables.iter().any(|table| table.contains(OPEN)) {
+        tables.push(format!(
+            "  {OPEN} not bracketed: the optimum may lie beyond the grid\n"
+        ));
+    }
+    tables.join("\n")
+}
 
 fn table(kind: SearchKind, stages: &[Stage]) -> Option<Table> {
     let mut rows: Vec<(f64, &SearchFindings)> = Vec::new();

@@ -29,7 +29,7 @@ pub mod table;
 pub mod tables;
 mod words;
 
-pub use course::course;
+pub use course::{course, equal_time};
 pub use csv::{RUN_COLUMNS, runs_csv, runs_csv_of};
 pub use figure::{Figure, FigureKind, curve_figures, figures};
 pub use flag::{Flag, FlagKind, flags};

@@ -93,7 +93,8 @@ fn flag_words(flags: &[(FlagKind, String)]) -> String {
     words.join(", ")
 }
 
-fn accuracy_cell(sample: analysis::Sample) -> Cell {
+/// A mean in percent, ± two standard errors.
+pub(crate) fn accuracy_cell(sample: analysis::Sample) -> Cell {
     let text = match sample.standard_error {
         Some(error) => format!(
             "{} ± {}",
