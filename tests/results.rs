@@ -128,13 +128,9 @@ fn the_searches_meet_as_the_page_says() {
     let rows = table(&page, "| learning-rate search then: ḡ_opt | peak (%) |");
     assert!(rows.len() > 5);
     for row in &rows {
-        let name = row[0].to_lowercase().replace(' ', "-");
-        let folder = |name: &str| docs.join("results").join(name);
-        let text = ask(
-            "course",
-            &folder(&format!("{name}-rates")),
-            Some(&folder(&name)),
-        );
+        let (name, folder) = (&row[0], |name: &str| docs.join("results").join(name));
+        let (other, _) = name.split_once("-rates").unwrap();
+        let text = ask("course", &folder(name), Some(&folder(other)));
         let said = text.lines().map(|line| {
             let cells = line.split("  ").map(str::trim);
             cells.filter(|cell| !cell.is_empty()).collect::<Vec<_>>()

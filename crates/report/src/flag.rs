@@ -117,7 +117,9 @@ pub fn study_flags(findings: &Findings) -> Vec<Flag> {
                 study: findings.study.name.clone(),
                 search: None,
                 width: Some(both.width),
-                text: "the two searches find optima whose ranges do not overlap".into(),
+                text: "the two searches find optima whose ranges do not overlap; at equal training time they \
+                       may (`noisescale course DIR --against DIR`)"
+                    .into(),
             });
         }
     }
