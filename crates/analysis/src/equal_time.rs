@@ -21,6 +21,8 @@ pub struct EqualTime {
     pub time: f64,
     /// The evaluation next to that time, as a share of the training time: 1 at most.
     pub share: f64,
+    /// Evaluations of a run.
+    pub evaluations: u32,
     /// The two searches then.
     pub agreement: SearchAgreement,
 }
@@ -76,7 +78,8 @@ pub fn equal_time(
         let (own, other) = names();
         return Err(EqualTimeError::NoPair { own, other });
     };
-    let count = f64::from(study.setting.evaluation.count);
+    let evaluations = study.setting.evaluation.count;
+    let count = f64::from(evaluations);
     let mut all = Vec::new();
     for found in &search_here.widths {
         let there = beside
@@ -96,6 +99,7 @@ pub fn equal_time(
             width: found.width,
             time,
             share,
+            evaluations,
             agreement,
         }));
     }

@@ -60,6 +60,11 @@ fn equal_time_row(both: &EqualTime, magnitude: Magnitude) -> Vec<Cell> {
     let (width, percent) = (both.width.get(), 100.0 * both.share);
     let agreement = &both.agreement;
     let (one, other) = (agreement.batch_size, agreement.learning_rate);
+    let half_an_evaluation = 0.5 / f64::from(both.evaluations);
+    let longer = match both.time > 1.0 + half_an_evaluation {
+        true => LONGER,
+        false => ' ',
+    };
     let ranges = match agreement.ranges_overlap {
         Some(true) => "overlap",
         Some(false) => "apart",
@@ -67,7 +72,10 @@ fn equal_time_row(both: &EqualTime, magnitude: Magnitude) -> Vec<Cell> {
     };
     vec![
         Cell::number(width.to_string(), width.into()),
-        Cell::number(number::significant(percent, 3), percent),
+        Cell::number(
+            format!("{}{longer}", number::significant(percent, 3)),
+            percent,
+        ),
         found_cell(&one, magnitude),
         accuracy_cell(one.peak),
         found_cell(&other, magnitude),
@@ -88,15 +96,27 @@ fn found_cell(found: &Found, magnitude: Magnitude) -> Cell {
     Cell::number(format!("{text}{mark}"), estimate.value)
 }
 
-/// Marks an optimum that is not bracketed.
+/// Marks an optimum that is not bracketed,
 const OPEN: char = '*';
+/// and a search whose whole time is less than the other's.
+const LONGER: char = '+';
 
-/// Tables, with what the mark means if there is one.
+/// Tables, with what the marks in them mean.
 fn explained(mut tables: Vec<String>) -> String {
-    if tables.iter().any(|table| table.contains(OPEN)) {
-        tables.push(format!(
-            "  {OPEN} not bracketed: the optimum may lie beyond the grid\n"
-        ));
+    let meanings = [
+        (OPEN, "not bracketed: the optimum may lie beyond the grid"),
+        (
+            LONGER,
+            "the other search was trained for longer than this one",
+        ),
+    ];
+    let used = |mark: char| tables.iter().any(|table| table.contains(mark));
+    let notes: Vec<String> = (meanings.into_iter())
+        .filter(|(mark, _)| used(*mark))
+        .map(|(mark, meaning)| format!("  {mark} {meaning}\n"))
+        .collect();
+    if !notes.is_empty() {
+        tables.push(notes.concat());
     }
     tables.join("\n")
 }
