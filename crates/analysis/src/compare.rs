@@ -136,13 +136,18 @@ pub fn searches(all: &[SearchFindings]) -> Vec<SearchAgreement> {
     };
     let agreement = |one: &WidthFindings| {
         let other = rate.widths.iter().find(|w| w.width == one.width)?;
-        Some(agreement(
-            one.width,
-            found(one.optimum.as_ref()?),
-            found(other.optimum.as_ref()?),
-        ))
+        at_width(one, other)
     };
     batch.widths.iter().filter_map(agreement).collect()
+}
+
+/// The two searches at one width, if both have an optimum.
+pub fn at_width(
+    batch_size: &WidthFindings,
+    learning_rate: &WidthFindings,
+) -> Option<SearchAgreement> {
+    let [one, other] = [batch_size, learning_rate].map(|found| found.optimum.as_ref());
+    Some(agreement(batch_size.width, found(one?), found(other?)))
 }
 
 fn found(optimum: &Optimum) -> Found {

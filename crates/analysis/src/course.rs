@@ -7,7 +7,7 @@
 
 use crate::findings::{Options, SearchFindings, analyse_points};
 use serde::Serialize;
-use spec::{Evaluation, Outcome, Point, Record, Study};
+use spec::{Evaluation, Outcome, Point, Record, SearchKind, Study};
 
 /// A time in the course of training, and what the searches found up to then.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -16,6 +16,13 @@ pub struct Stage {
     pub share: f64,
     /// The searches, as in [`Findings`](crate::Findings).
     pub searches: Vec<SearchFindings>,
+}
+
+impl Stage {
+    /// The search of one kind, if the study has it.
+    pub fn search(&self, kind: SearchKind) -> Option<&SearchFindings> {
+        self.searches.iter().find(|search| search.kind == kind)
+    }
 }
 
 /// Why a study has no stage at some share of its time.

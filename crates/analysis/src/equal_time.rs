@@ -8,7 +8,7 @@
 
 use crate::compare::{self, SearchAgreement};
 use crate::course::{CourseError, course};
-use crate::findings::{Findings, Options, SearchFindings, WidthFindings, analyse_points};
+use crate::findings::{Findings, Options, WidthFindings, analyse_points};
 use serde::Serialize;
 use spec::{Point, Record, SearchKind, Study, Width};
 
@@ -21,8 +21,6 @@ pub struct EqualTime {
     pub time: f64,
     /// The evaluation next to that time, as a share of the training time: 1 at most.
     pub share: f64,
-    /// Evaluations of a run.
-    pub evaluations: u32,
     /// The two searches then.
     pub agreement: SearchAgreement,
 }
@@ -71,43 +69,40 @@ pub fn equal_time(
         (SearchKind::LearningRate, SearchKind::BatchSize),
         (SearchKind::BatchSize, SearchKind::LearningRate),
     ];
-    let pair = (pairs.into_iter()).find_map(|(kind, beside)| {
-        search(&own.searches, kind).zip(search(&other.searches, beside))
-    });
-    let Some((search_here, beside)) = pair else {
+    let pair =
+        (pairs.into_iter()).find_map(|(kind, beside)| own.search(kind).zip(other.search(beside)));
+    let Some((search, beside)) = pair else {
         let (own, other) = names();
         return Err(EqualTimeError::NoPair { own, other });
     };
-    let evaluations = study.setting.evaluation.count;
-    let count = f64::from(evaluations);
-    let mut all = Vec::new();
-    for found in &search_here.widths {
-        let there = beside
-            .widths
-            .iter()
-            .find(|there| there.width == found.width);
-        let (Some(here), Some(there)) = (time(found), there.and_then(time)) else {
-            continue;
-        };
-        let time = there / here;
+    let count = f64::from(study.setting.evaluation.count);
+    let both = search.widths.iter().filter_map(|found| {
+        let there = beside.widths.iter().find(|w| w.width == found.width)?;
+        let time = time(there)? / time(found)?;
         let share = (time * count).round().clamp(1.0, count) / count;
-        let stages = course(study, points, records, &[share])?;
-        let then = (stages.iter()).find_map(|stage| search(&stage.searches, search_here.kind));
-        let both = compare::searches(&[beside.clone(), then.unwrap_or(search_here).clone()]);
-        let agreement = both.into_iter().find(|both| both.width == found.width);
-        all.extend(agreement.map(|agreement| EqualTime {
-            width: found.width,
+        Some((there, time, share))
+    });
+    let both: Vec<_> = both.collect();
+    let mut shares: Vec<f64> = both.iter().map(|(_, _, share)| *share).collect();
+    shares.sort_by(f64::total_cmp);
+    shares.dedup();
+    let stages = course(study, points, records, &shares)?;
+    let compared = both.into_iter().filter_map(|(there, time, share)| {
+        let stage = stages.iter().find(|stage| stage.share == share)?;
+        let then = stage.search(search.kind)?;
+        let here = then.widths.iter().find(|w| w.width == there.width)?;
+        let [batch_size, learning_rate] = match search.kind {
+            SearchKind::BatchSize => [here, there],
+            _ => [there, here],
+        };
+        Some(EqualTime {
+            width: there.width,
             time,
             share,
-            evaluations,
-            agreement,
-        }));
-    }
-    Ok(all)
-}
-
-fn search(all: &[SearchFindings], kind: SearchKind) -> Option<&SearchFindings> {
-    all.iter().find(|search| search.kind == kind)
+            agreement: compare::at_width(batch_size, learning_rate)?,
+        })
+    });
+    Ok(compared.collect())
 }
 
 /// ε·T at the optimum, the geometric mean of the ends of the best interval.

@@ -60,8 +60,7 @@ fn equal_time_row(both: &EqualTime, magnitude: Magnitude) -> Vec<Cell> {
     let (width, percent) = (both.width.get(), 100.0 * both.share);
     let agreement = &both.agreement;
     let (one, other) = (agreement.batch_size, agreement.learning_rate);
-    let half_an_evaluation = 0.5 / f64::from(both.evaluations);
-    let longer = match both.time > 1.0 + half_an_evaluation {
+    let longer = match both.time > 1.0 + 1e-6 {
         true => LONGER,
         false => ' ',
     };
@@ -124,8 +123,7 @@ fn explained(mut tables: Vec<String>) -> String {
 fn table(kind: SearchKind, stages: &[Stage]) -> Option<Table> {
     let mut rows: Vec<(f64, &SearchFindings)> = Vec::new();
     for stage in stages {
-        let found = stage.searches.iter().find(|search| search.kind == kind);
-        rows.push((stage.share, found?));
+        rows.push((stage.share, stage.search(kind)?));
     }
     let (_, search) = rows.last()?;
     let values = rows.iter().flat_map(|(_, search)| search.optima());
