@@ -145,12 +145,15 @@ fn warps_multiply_together_as_one_by_one() {
         return;
     }
     let digits = |batch| ["task.dataset=\"digits\"", batch];
+    let mnist = ["task.dataset=\"mnist\"", "search.batch_sizes=[128]"];
     let wrn = "kind = \"wrn\"\nblocks = 1";
     let mlp = "kind = \"mlp\"\nhidden = [1, 1]";
     for run in [
         run(wrn, &digits("search.batch_sizes=[32]"), 4, 1e-3, 2),
         // Its last columns, and of the first layer the last terms, fill no tile.
         run(mlp, &digits("search.batch_sizes=[104]"), 520, 1.0, 3),
+        // In tiles of 128, which the last terms of the first layer do not fill.
+        run(mlp, &mnist, 256, 1.0, 2),
     ] {
         let data = DeviceData::new(&data(&run, &gpu), device).unwrap();
         let losses = |groups| {

@@ -55,6 +55,8 @@ pub struct OperandArgs {
     pub array: Array,
     pub x: Address,
     pub k: Address,
+    pub x_step: i32,
+    pub k_step: i32,
 }
 
 /// `struct Product` of `product.cu`.
@@ -88,7 +90,7 @@ pub struct ProductArgs {
     pub descent: DescentArgs,
     pub rounds: u32,
     pub ahead: u32,
-    pub pad: u32,
+    pub c_step: i32,
 }
 
 /// `struct Pack` of `pack.cu`.

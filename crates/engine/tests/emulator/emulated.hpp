@@ -39,10 +39,11 @@ Lanes exchange(uint32_t mask, uint64_t own);
 // c ← c + a·b by a warp, with a (16, 8), b (8, 8) and c (16, 8); see `tensor.cuh` for who holds what.
 void multiply(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]);
 
-// Starts such products with the columns of c, by eights, b in a tile; see `machine.cuh`. The tile is read
-// as late as it may be.
+// Starts such products with the columns of c, by eights, b in a tile; see `machine.cuh`. Factors are read
+// as late as they may be.
 void start_product(float (*c)[4], int eights, const uint32_t (&a)[4], const float* tile, int first);
-void finish_products();
+// Those since the last call are a group; waits for all groups but the last few.
+void finish_products(int but);
 
 // Copies to shared memory, zeros behind the first `bytes`. It happens at once or as late as it may.
 void copy(void* to, const void* from, int bytes, int size);

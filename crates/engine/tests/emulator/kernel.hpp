@@ -42,6 +42,14 @@ template <typename T>
 inline T __ldg(const T* at) {
     return *at;
 }
+template <typename T>
+inline T __ldcs(const T* at) {
+    return *at;
+}
+template <typename T>
+inline void __stcs(T* at, T value) {
+    *at = value;
+}
 
 template <typename To, typename From>
 inline To same_bits(From from) {
@@ -99,6 +107,7 @@ inline bool __any_sync(uint32_t mask, bool own) { return __ballot_sync(mask, own
 
 // What `machine.cuh` has.
 inline int opaque(int x) { return x; }
+inline const float* opaque(const float* at) { return at; }
 
 template <bool CACHED>
 inline void copy_16(void* to, const void* from) {
@@ -129,7 +138,10 @@ using emulated::Arrival;  // and what there is for it
 #if GROUPED
 inline void show_tensor_cores() {}
 inline void begin_products() {}
-inline void finish_products() { emulated::finish_products(); }
+template <int BUT>
+inline void finish_products() {
+    emulated::finish_products(BUT);
+}
 inline void multiply_group(float (&c)[TILE_N / 8][4], const uint32_t (&a)[4], const float* tile,
                            int first) {
     emulated::start_product(c, TILE_N / 8, a, tile, first);

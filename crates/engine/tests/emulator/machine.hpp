@@ -22,9 +22,9 @@ struct Copy {
 struct Product {
     float (*c)[4];
     int eights;
-    uint32_t a[4];
+    const uint32_t (*a)[4];
     const float* tile;
-    int first;
+    int first, group;
 };
 
 enum class Ask { NOTHING, VALUES, PRODUCT };
@@ -47,6 +47,7 @@ struct Fiber : Place {
     int group = 0;
     // Products under way.
     std::vector<Product> products;
+    int product_group = 0;
 };
 
 struct Warp {

@@ -106,17 +106,16 @@ void multiply(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
 
 void start_product(float (*c)[4], int eights, const uint32_t (&a)[4], const float* tile, int first) {
     Fiber* self = machine->running;
-    Product product{c, eights, {}, tile, first};
-    memcpy(product.a, a, sizeof a);
-    self->products.push_back(product);
+    self->products.push_back(Product{c, eights, &a, tile, first, self->product_group});
 }
 
-void finish_products() {
+void finish_products(int but) {
     Fiber* self = machine->running;
     const int column = self->thread.x % LANES / 4, term = self->thread.x % 4;
-    std::vector<Product> started;
-    started.swap(self->products);
-    for (const Product& product : started) {
+    const int kept = ++self->product_group - but;
+    while (!self->products.empty() && self->products.front().group < kept) {
+        const Product product = self->products.front();
+        self->products.erase(self->products.begin());
         for (int j = 0; j < product.eights; ++j) {
             const float* row = product.tile + 32 * (8 * j + column);
             uint32_t b[2];
@@ -124,7 +123,7 @@ void finish_products() {
                 const int k = product.first + term + 4 * i;
                 memcpy(&b[i], row + ((k / 4) ^ column) * 4 + k % 4, sizeof b[i]);
             }
-            multiply(product.c[j], product.a, b);
+            multiply(product.c[j], *product.a, b);
         }
     }
 }

@@ -10,7 +10,7 @@ __device__ __forceinline__ float column_sum(const float* tile, int column) {
     float sum = 0.f;
 #pragma unroll
     for (int i = 0; i < TILE_K; i += 4) {
-        float4 at = read_four(tile + packed_place(column, i));
+        float4 at = read_four(tile + packed_place(B_PACKED ? packed_column(column) : column, i));
         sum += at.x + at.y + at.z + at.w;
     }
     return sum;
@@ -60,7 +60,7 @@ struct MoverB {
 #else
 // Tiles are packed on their way: the terms of a column lie one after the other, and whoever wrote them has
 // rounded them.
-struct MoverB : Mover<TILE_N, B_INNER, B_VECTOR, B_SEGMENT, B_STEP, B_JUMP, true> {
+struct MoverB : Mover<TILE_N, B_INNER, B_VECTOR, B_MATRIX, B_SEGMENT, B_STEP, B_JUMP, true> {
     __device__ __forceinline__ void start(const Product& p, const Block& block, int, float* to) {
         Mover::start(p.b, block.replica, block.first_n, p.n, 0, 0, to);
     }
@@ -71,30 +71,36 @@ struct MoverB : Mover<TILE_N, B_INNER, B_VECTOR, B_SEGMENT, B_STEP, B_JUMP, true
 };
 #endif
 
-// All terms of a warp's rows are read from shared memory before the first are multiplied: the products then follow
-// one another without a wait.
-__device__ __forceinline__ void multiply_tile(float (&c)[M_FRAGMENTS][N_FRAGMENTS][4],
-                                              const MoverA& mover, const MoverB&, const float* a,
-                                              const float* b) {
-    constexpr int STEPS = TILE_K / 8;
+// What warps multiply at a time. All terms of a warp's rows are read from shared memory before the first are
+// multiplied: the products then follow one another without a wait.
+struct Stretch {
+    static constexpr int STEPS = TILE_K / 8;
     u32 rows[STEPS][M_FRAGMENTS][4];
+
+    __device__ __forceinline__ void read(const MoverA& mover, const float* a) {
 #pragma unroll
-    for (int step = 0; step < STEPS; ++step) {
+        for (int step = 0; step < STEPS; ++step) {
 #pragma unroll
-        for (int i = 0; i < M_FRAGMENTS; ++i) {
+            for (int i = 0; i < M_FRAGMENTS; ++i) {
 #pragma unroll
-            for (int part = 0; part < 4; ++part) {
-                rows[step][i][part] = tf32(mover.at(a, i, part % 2, 8 * step + part / 2 * 4));
+                for (int part = 0; part < 4; ++part) {
+                    rows[step][i][part] = tf32(mover.at(a, i, part % 2, 8 * step + part / 2 * 4));
+                }
             }
         }
     }
-    begin_products();
+
+    // OVERLAP: those of the stretch before are finished afterwards, but not these.
+    __device__ __forceinline__ void multiply(float (&c)[M_FRAGMENTS][N_FRAGMENTS][4], const MoverA&,
+                                             const float*, const MoverB&, const float* b) {
+        begin_products();
 #pragma unroll
-    for (int step = 0; step < STEPS; ++step) {
+        for (int step = 0; step < STEPS; ++step) {
 #pragma unroll
-        for (int i = 0; i < M_FRAGMENTS; ++i) multiply_group(c[i], rows[step][i], b, 8 * step);
+            for (int i = 0; i < M_FRAGMENTS; ++i) multiply_group(c[i], rows[step][i], b, 8 * step);
+        }
+        finish_products<OVERLAP>();
     }
-    finish_products();
-}
+};
 
 #endif

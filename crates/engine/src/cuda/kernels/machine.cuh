@@ -15,6 +15,11 @@ __device__ __forceinline__ int opaque(int x) {
     return x;
 }
 
+__device__ __forceinline__ const float* opaque(const float* at) {
+    asm("" : "+l"(at));
+    return at;
+}
+
 // CACHED: worth a place in the first cache, since neighbours read the same.
 template <bool CACHED>
 __device__ __forceinline__ void copy_16(void* to, const void* from) {
@@ -122,9 +127,11 @@ __device__ __forceinline__ void begin_products() {
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }
 
-// Waits for the products that the warps have started.
+// The products since the last call are a group. Waits for all groups but the last few.
+template <int BUT>
 __device__ __forceinline__ void finish_products() {
-    asm volatile("wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;" ::: "memory");
+    asm volatile("wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned %0;" ::"n"(BUT)
+                 : "memory");
 }
 
 // Starts c ← c + a·b, where a holds 8 terms of 16 rows, of each of four warps, as for `multiply`, and b

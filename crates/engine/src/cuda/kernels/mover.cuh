@@ -9,7 +9,7 @@
 // instructions, and nothing else is computed for each.
 //
 // PACKED: rows of 32 terms lie as the tensor cores read them, see `packed_place`.
-template <int X, int INNER, int VECTOR, int SEGMENT, int STEP, int JUMP, bool PACKED = false>
+template <int X, int INNER, int VECTOR, bool MATRIX, int SEGMENT, int STEP, int JUMP, bool PACKED = false>
 struct Mover {
     static constexpr int STRIDE =
         INNER == K_INNER ? TILE_K + (PACKED ? 0 : 4) : (X == 8 ? 8 : X + 8);
@@ -19,14 +19,16 @@ struct Mover {
     static constexpr int ROWS = THREADS / CHUNKS > 0 ? THREADS / CHUNKS : 1;
     static constexpr int PASSES = (OUTER + ROWS - 1) / ROWS;
     static constexpr bool ALIKE = SEGMENT > 0;
+    static constexpr bool STEADY = ALIKE && MATRIX;  // from tile to tile as well
     static_assert(THREADS % CHUNKS == 0, "a thread keeps its place along the inner direction");
     static_assert(!ALIKE || (VECTOR == 4 && PASSES * ROWS == OUTER), "rows alike are whole");
     static_assert(!PACKED || (INNER == K_INNER && VECTOR == 4 && TILE_K == 32 && ROWS % 8 == 0),
                   "a thread's rows are packed alike");
 
     const float* values;
-    const int* k_table;
-    float* tiles;  // one after the other
+    const Operand* operand;
+    const float* next;  // STEADY: the thread's first copy of the tile that is copied next
+    float* tiles;       // one after the other
     int inner, outer;
     int first_place;  // where the thread's first copy goes
     int x[INNER == K_INNER && !ALIKE ? PASSES : 1];  // negative: outside
@@ -39,60 +41,85 @@ struct Mover {
         tiles = to;
         own = opaque(place(warp_x + threadIdx.x % 32 / 4, warp_k + threadIdx.x % 4));
         values = from.values + replica * from.replica;
-        k_table = from.k;
+        operand = &from;
         inner = threadIdx.x % CHUNKS * VECTOR;
         outer = threadIdx.x / CHUNKS;
         first_place = PACKED ? packed_place(outer, inner) : outer * STRIDE + inner;
         if (ALIKE) {
             int at = first + (INNER == K_INNER ? outer : inner);
-            x[0] = at < count ? __ldg(from.x + at) : 0;
+            x[0] = at < count ? entry<MATRIX>(from.x, at, from.x_step) : 0;
         } else if (INNER == K_INNER) {
 #pragma unroll
             for (int pass = 0; pass < PASSES; ++pass) {
                 int at = first + outer + pass * ROWS;
-                x[pass] = at < count && outer + pass * ROWS < X ? __ldg(from.x + at) : -1;
+                x[pass] = at < count && outer + pass * ROWS < X ? entry<MATRIX>(from.x, at, from.x_step) : -1;
             }
         } else {
-            x[0] = first + inner < count ? __ldg(from.x + first + inner) : -1;
+            x[0] = first + inner < count ? entry<MATRIX>(from.x, first + inner, from.x_step) : -1;
         }
+    }
+
+    __device__ __forceinline__ int term(int number) const {
+        return entry<MATRIX>(operand->k, number, operand->k_step);
     }
 
     // Looks up the terms from `first` on, well before they are needed.
     __device__ __forceinline__ void look(int first, int end) {
         if (ALIKE) {
-            if (first < end) k[0] = __ldg(k_table + first + (INNER == K_INNER ? inner : outer));
+            if (first < end) k[0] = term(first + (INNER == K_INNER ? inner : outer));
         } else if (INNER == K_INNER) {
-            if (first + inner < end) k[0] = __ldg(k_table + first + inner);
+            if (first + inner < end) k[0] = term(first + inner);
         } else {
 #pragma unroll
             for (int pass = 0; pass < PASSES; ++pass) {
                 int row = first + outer + pass * ROWS;
-                if (row < end) k[pass] = __ldg(k_table + row);
+                if (row < end) k[pass] = term(row);
             }
         }
     }
 
-    __device__ __forceinline__ void begin(const Block& block) { look(block.first_k, block.end_k); }
+    __device__ __forceinline__ void begin(const Block& block) {
+        if (STEADY) {
+            next = opaque(values + x[0] + term(block.first_k + (INNER == K_INNER ? inner : outer)));
+        } else {
+            look(block.first_k, block.end_k);
+        }
+    }
 
     __device__ __forceinline__ void issue(int slot, int first, int end) {
-        copy_tile(slot, first, end);
-        look(first + TILE_K, end);
+        if (STEADY) {
+            copy_alike(slot, next, first, end);
+            next += TILE_K * operand->k_step;
+        } else {
+            copy_tile(slot, first, end);
+            look(first + TILE_K, end);
+        }
     }
 
     __device__ __forceinline__ const float* tile(int slot) const { return tiles + slot * FLOATS; }
 
-    // Copies what lies in [first, end) of k into a slot; what lies outside becomes 0.
+    // Copies what lies in [first, end) of k into a slot, the thread's first copy from here; what lies outside
+    // becomes 0.
+    __device__ __forceinline__ void copy_alike(int slot, const float* from, int first, int end) const {
+        constexpr int segment = ALIKE ? SEGMENT : 1;
+        float* to = tiles + slot * FLOATS + first_place;
+#pragma unroll
+        for (int pass = 0; pass < PASSES; ++pass) {
+            float* place = to + pass * ROWS * STRIDE;
+            const float* at = from + (pass % segment * STEP + pass / segment * JUMP);
+            if (TAIL) {
+                const int term = INNER == K_INNER ? inner : outer + pass * ROWS;
+                copy_16<CACHED>(place, at, first + term < end ? 16 : 0);
+            } else {
+                copy_16<CACHED>(place, at);
+            }
+        }
+    }
+
     __device__ __forceinline__ void copy_tile(int slot, int first, int end) const {
         float* tile = tiles + slot * FLOATS;
         if (ALIKE) {
-            constexpr int segment = ALIKE ? SEGMENT : 1;
-            const float* from = values + (x[0] + k[0]);
-            float* to = tile + first_place;
-#pragma unroll
-            for (int pass = 0; pass < PASSES; ++pass) {
-                copy_16<CACHED>(to + pass * ROWS * STRIDE,
-                                from + (pass % segment * STEP + pass / segment * JUMP));
-            }
+            copy_alike(slot, values + (x[0] + k[0]), first, end);
         } else if (INNER == K_INNER) {
             bool inside = first + inner < end;
 #pragma unroll
@@ -140,12 +167,12 @@ struct Mover {
 // which comes after it, is for what is not the threads' own copies: for those A waits.
 #if HALO == 0
 // A tile by tile of the sum.
-struct MoverA : Mover<TILE_M, A_INNER, A_VECTOR, A_SEGMENT, A_STEP, A_JUMP> {
+struct MoverA : Mover<TILE_M, A_INNER, A_VECTOR, A_MATRIX, A_SEGMENT, A_STEP, A_JUMP> {
     __device__ __forceinline__ void start(const Product& p, const Block& block, int warp_k, float* to) {
         Mover::start(p.a, block.replica, block.first_m, p.m, block.warp_m, warp_k, to);
     }
 
-    __device__ __forceinline__ void wait() const { wait_copies<STAGES - 2>(); }
+    __device__ __forceinline__ void wait() const { wait_copies<UNDER_WAY - 1>(); }
 
     __device__ __forceinline__ void enter(int, int) {}
 
@@ -204,7 +231,7 @@ struct MoverA {
 
     __device__ __forceinline__ void wait() const {
         if (!B_PACKED) {
-            wait_copies<STAGES - 2>();
+            wait_copies<UNDER_WAY - 1>();
         } else if (tap == 0) {
             // No copies are the threads' own but those of channels.
             wait_all_copies();

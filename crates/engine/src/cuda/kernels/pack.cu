@@ -1,5 +1,5 @@
 // Tiles of B as warps that multiply together want them: rounded, the terms of a column one after the other,
-// in the order that `packed_place` says, zeros where there are no terms or columns.
+// in the order that `packed_place` and `packed_column` say, zeros where there are no terms or columns.
 //
 // A block packs TILES of them, one after the other: memory answers late, so what it reads should be much.
 // TILE_N, B_INNER and B_VECTOR are those of the product.
@@ -73,8 +73,8 @@ extern "C" __global__ void __launch_bounds__(PACKERS) pack(const __grid_constant
 #pragma unroll
     for (int i = 0; i < OWN; ++i) {
         // The four that comes to lie here.
-        const int at = threadIdx.x + i * PACKERS, own = at / FOURS, column = at % FOURS / 8;
-        const int k = own * PACKED_TERMS + 4 * (at % 8 ^ column % 8);
+        const int at = threadIdx.x + i * PACKERS, own = at / FOURS, place = at % FOURS / 8;
+        const int column = unpacked_column(place), k = own * PACKED_TERMS + 4 * (at % 8 ^ place % 8);
         if (first + own >= tiles) break;
         float4 value;
 #if B_INNER == X_INNER

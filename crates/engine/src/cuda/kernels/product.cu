@@ -24,24 +24,38 @@ __device__ __forceinline__ void sum(const Product& p, const Block& block, float*
         end_copies();
     };
 #pragma unroll
-    for (int tile = 0; tile < STAGES - 1; ++tile) issue(tile, tile);
+    for (int tile = 0; tile < UNDER_WAY; ++tile) issue(tile, tile);
     meanwhile();
-    int slot = 0, free = STAGES - 1;
-    for (int tile = 0; tile < block.tiles; ++tile) {
+    int slot = 0, free = UNDER_WAY;
+    auto add = [&](int tile, Stretch& stretch) {
         a.wait();
         b.show();
         __syncthreads();
         a.enter(tile, block.tiles);
-        const float* tile_a = a.tile(slot);
-        issue(tile + STAGES - 1, free);
+        const float *tile_a = a.tile(slot), *tile_b = b.tile(slot);
+        issue(tile + UNDER_WAY, free);
+        stretch.read(a, tile_a);
         b.wait(slot, tile);
-        const float* tile_b = b.tile(slot);
-        multiply_tile(c, a, b, tile_a, tile_b);
+        stretch.multiply(c, a, tile_a, b, tile_b);
         if (block.sums_bias) bias_sum += column_sum(tile_b, threadIdx.x);
-        free = slot;
+        free = free + 1 == STAGES ? 0 : free + 1;
         slot = slot + 1 == STAGES ? 0 : slot + 1;
         a.leave();
+    };
+#if OVERLAP
+    // In turn: what is being multiplied is not written to.
+    Stretch even, odd;
+    int tile = 0;
+    for (; tile + 2 <= block.tiles; tile += 2) {
+        add(tile, even);
+        add(tile + 1, odd);
     }
+    if (tile < block.tiles) add(tile, even);
+    finish_products<0>();
+#else
+    Stretch stretch;
+    for (int tile = 0; tile < block.tiles; ++tile) add(tile, stretch);
+#endif
 }
 
 #if WARPS_K > 1
@@ -101,6 +115,9 @@ product(const __grid_constant__ Product p) {
     sum(p, block, shared, c, bias_sum, [] {});
 #endif
 
+#if B_PACKED
+    put(sink, Own{c, block.warp_m}, first_m, first_n);
+#else
     wait_all_copies();
     __syncthreads();
 #if WARPS_K > 1
@@ -112,9 +129,10 @@ product(const __grid_constant__ Product p) {
         spread(shared, c, block.warp_m, block.warp_n);
     __syncthreads();
 #if EPILOGUE == DESCEND
-    weights.step(sink, shared, first_m, first_n);
+    weights.step(sink, Own{shared}, first_m, first_n);
 #else
-    put_rows(sink, shared, first_m, first_n);
+    put(sink, Own{shared}, first_m, first_n);
+#endif
 #endif
     int n = first_n + threadIdx.x;
     if (block.sums_bias && n < p.n) {

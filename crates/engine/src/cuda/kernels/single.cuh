@@ -2,7 +2,7 @@
 
 #if GROUPED == 0
 
-struct MoverB : Mover<TILE_N, B_INNER, B_VECTOR, B_SEGMENT, B_STEP, B_JUMP> {
+struct MoverB : Mover<TILE_N, B_INNER, B_VECTOR, B_MATRIX, B_SEGMENT, B_STEP, B_JUMP> {
     __device__ __forceinline__ void start(const Product& p, const Block& block, int warp_k, float* to) {
         Mover::start(p.b, block.replica, block.first_n, p.n, block.warp_n, warp_k, to);
     }
@@ -53,29 +53,34 @@ struct Fragments {
     }
 };
 
-// The next fragments are read while the last ones are multiplied, where registers allow.
-__device__ __forceinline__ void multiply_tile(float (&c)[M_FRAGMENTS][N_FRAGMENTS][4],
-                                              const MoverA& mover_a, const MoverB& mover_b,
-                                              const float* a, const float* b) {
-    constexpr int STEPS = TILE_K / (8 * WARPS_K);
-    constexpr bool AHEAD = TERMS == 1;
-    const float* own_b = b + mover_b.own;
-    Fragments fragments[2];
-    if (AHEAD) fragments[0].read(mover_a, a, own_b, 0);
-    if (AHEAD) {
+// What warps multiply at a time. The next fragments are read while the last ones are multiplied, where
+// registers allow.
+struct Stretch {
+    __device__ __forceinline__ void read(const MoverA&, const float*) {}
+
+    __device__ __forceinline__ void multiply(float (&c)[M_FRAGMENTS][N_FRAGMENTS][4],
+                                             const MoverA& mover_a, const float* a,
+                                             const MoverB& mover_b, const float* b) {
+        constexpr int STEPS = TILE_K / (8 * WARPS_K);
+        constexpr bool AHEAD = TERMS == 1;
+        const float* own_b = b + mover_b.own;
+        Fragments fragments[2];
+        if (AHEAD) fragments[0].read(mover_a, a, own_b, 0);
+        if (AHEAD) {
 #pragma unroll
-        for (int step = 0; step < STEPS; ++step) {
-            int k = 8 * WARPS_K * (step + 1);
-            if (step + 1 < STEPS) fragments[(step + 1) % 2].read(mover_a, a, own_b, k);
-            fragments[step % 2].add_to(c);
-        }
-    } else {
+            for (int step = 0; step < STEPS; ++step) {
+                int k = 8 * WARPS_K * (step + 1);
+                if (step + 1 < STEPS) fragments[(step + 1) % 2].read(mover_a, a, own_b, k);
+                fragments[step % 2].add_to(c);
+            }
+        } else {
 #pragma unroll 1
-        for (int step = 0; step < STEPS; ++step) {
-            fragments[0].read(mover_a, a, own_b, 8 * WARPS_K * step);
-            fragments[0].add_to(c);
+            for (int step = 0; step < STEPS; ++step) {
+                fragments[0].read(mover_a, a, own_b, 8 * WARPS_K * step);
+                fragments[0].add_to(c);
+            }
         }
     }
-}
+};
 
 #endif

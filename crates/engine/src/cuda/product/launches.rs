@@ -111,12 +111,17 @@ impl Product {
             ("WARPS_K", tile.warps.2 as u32),
             ("GROUPED", u32::from(form.grouped)),
             ("B_PACKED", u32::from(form.packed)),
+            ("OVERLAP", u32::from(tile.overlap)),
             ("STAGES", tile.stages as u32),
+            ("TAIL", u32::from(!form.size.k.is_multiple_of(tile.k))),
             ("TOGETHER", tile.together as u32),
             ("A_INNER", u32::from(self.a.inner == Inner::X)),
             ("B_INNER", u32::from(b_inner == Inner::X)),
             ("A_VECTOR", a_vector),
             ("B_VECTOR", b_vector),
+            ("A_MATRIX", u32::from(self.a.is_matrix())),
+            ("B_MATRIX", u32::from(self.b.is_matrix())),
+            ("C_MATRIX", u32::from(self.target.step().is_some())),
             ("HALO", form.halo as u32),
             ("PIXEL", form.pixel as u32),
             ("TAPS", form.taps as u32),
@@ -141,6 +146,7 @@ impl Product {
             false => self.b.tile_floats(tile.n, tile.k),
         };
         let sums = match form.by_rows {
+            _ if form.packed => 0,
             true => tile.m * (tile.n + 4),
             false => tile.n * (tile.m + 4),
         };
@@ -155,6 +161,7 @@ impl Product {
             filter.put(&mut self.args, tables);
         }
         self.args.b = self.b.args(tables);
+        self.args.c_step = self.target.step().unwrap_or(0);
         (self.args.c_m, self.args.c_n) = match &self.target {
             Target::ByRows(rows) => (tables.put(rows), 0),
             Target::ByColumns(columns, rows) => {

@@ -145,6 +145,17 @@ pub struct Filter {
     pub end: usize,
 }
 
+impl Target {
+    /// Floats from one row of C to the next, or from one column where it is contiguous along m, if that is
+    /// all there is to say.
+    fn step(&self) -> Option<i32> {
+        match self {
+            Self::ByRows(outer) | Self::ByColumns(outer, None) => step(outer),
+            Self::ByColumns(_, Some(_)) => None,
+        }
+    }
+}
+
 impl Operand {
     /// Floats that a copy can move: four where they are contiguous and aligned, else one.
     fn vector(&self) -> u32 {
@@ -169,11 +180,18 @@ impl Operand {
         }
     }
 
+    /// Whether it is a matrix, so that no table need be asked where an element lies.
+    fn is_matrix(&self) -> bool {
+        step(&self.x).is_some() && step(&self.k).is_some()
+    }
+
     fn args(&self, tables: &mut Tables) -> OperandArgs {
         OperandArgs {
             array: self.array,
             x: tables.put(&self.x),
             k: tables.put(&self.k),
+            x_step: step(&self.x).unwrap_or(0),
+            k_step: step(&self.k).unwrap_or(0),
         }
     }
 }
@@ -181,6 +199,17 @@ impl Operand {
 /// 0, step, 2·step, …
 pub fn even(count: usize, step: usize) -> Vec<i32> {
     (0..count).map(|i| (i * step) as i32).collect()
+}
+
+/// The step of a table that is 0, step, 2·step, …
+fn step(table: &[i32]) -> Option<i32> {
+    let step = table.get(1).map_or(0, |second| *second);
+    let even = (0..).map(|i: i32| i.wrapping_mul(step));
+    table
+        .iter()
+        .copied()
+        .eq(even.take(table.len()))
+        .then_some(step)
 }
 
 /// A buffer at an address.

@@ -29,7 +29,7 @@ impl Spacing {
             jump,
         };
         let alike = |tile: &[i32]| {
-            (0..outer).all(|row| tile[row] - tile[row % rows] == spacing.place(row / rows))
+            (0..tile.len()).all(|row| tile[row] - tile[row % rows] == spacing.place(row / rows))
         };
         (step >= 0 && jump >= 0 && table.chunks(outer).all(alike)).then_some(spacing)
     }
@@ -55,7 +55,8 @@ impl Operand {
             Inner::X => (&self.k, k, x),
         };
         // What lies beside an operand along its inner direction does no harm: no sum of it is kept.
-        let whole = self.k.len().is_multiple_of(k)
+        // A matrix need not be looked up beyond its end to know where that lies.
+        let whole = (self.k.len().is_multiple_of(k) || self.is_matrix() && self.k.len() > k)
             && (self.inner == Inner::X || self.x.len().is_multiple_of(x));
         let rows = 4 * threads / inner;
         if !whole || rows == 0 || !outer.is_multiple_of(rows) {

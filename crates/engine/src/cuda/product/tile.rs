@@ -26,6 +26,8 @@ pub struct Tile {
     pub(super) k: usize,
     pub(super) warps: (usize, usize, usize),
     pub(super) stages: usize,
+    /// Whether a stretch is read while the one before is multiplied.
+    pub(super) overlap: bool,
     /// Blocks of a multiprocessor that registers should allow.
     pub(super) together: usize,
 }
@@ -53,9 +55,9 @@ impl Tile {
             false => Self::dense(size),
         };
         match epilogue {
-            // The step of weights waits for memory, the more of it the better.
+            // The step of weights waits for memory: as many blocks as have room for what they read.
             Epilogue::Descend => Self {
-                together: 4,
+                together: if tile.n == 128 { 2 } else { 4 },
                 ..tile
             },
             Epilogue::Partial => tile,
@@ -97,9 +99,13 @@ impl Tile {
             k,
             warps,
             stages: if size.k <= k { 2 } else { 3 },
+            overlap: false,
             together: 1,
         };
         if weights && k <= FEW_TERMS {
+            if k > 64 && n.is_multiple_of(128) {
+                return tile(64, 128, 32, (2, 4, 1));
+            }
             let n = if n <= 16 { 16 } else { 64 };
             let warps = if n == 16 { (4, 1, 1) } else { (2, 2, 1) };
             return Self {
@@ -141,6 +147,7 @@ impl Tile {
                 k: 128,
                 warps: (1, 1, 8),
                 stages: if k <= 128 { 2 } else { 3 },
+                overlap: false,
                 together: 1,
             };
         }
@@ -159,6 +166,7 @@ impl Tile {
             k: tile_k,
             warps,
             stages: stages(tile_k),
+            overlap: false,
             together: 1,
         }
     }
@@ -175,10 +183,13 @@ impl Tile {
         // reads B: three taps of a filter at a time.
         let taller = epilogue == Epilogue::Partial && tile.n == 64 && size.m.is_multiple_of(192);
         let m = if taller { 192 } else { tile.m };
+        // Two stretches are more than the registers of twelve warps hold.
+        let overlap = !taller;
         large.then_some(Self {
             m,
             warps: (m / 16, 1, 1),
-            stages: 2,
+            stages: 2 + usize::from(overlap),
+            overlap,
             together: 2,
             ..tile
         })
@@ -187,11 +198,29 @@ impl Tile {
     /// The same for outputs by images, which are not packed.
     pub(super) fn grouped_dense(size: Size, units: Units) -> Option<Self> {
         let tile = Self::dense(size);
-        let large = (tile.m, tile.n, tile.k) == (64, 64, PACKED_TERMS);
-        (units.together() && large).then_some(Self {
+        if !units.together() || (tile.m, tile.n, tile.k) != (64, 64, PACKED_TERMS) {
+            return None;
+        }
+        let tile = Self {
             warps: (4, 1, 1),
             together: 4,
             ..tile
+        };
+        // Where these are too many for all to be under way at once, it takes less to read fewer.
+        let (rows, columns) = tile.blocks(size);
+        let many = rows * columns * size.replicas > MANY_BLOCKS * size.processors;
+        let large = many && size.m.is_multiple_of(128) && size.n > 96;
+        Some(match large {
+            false => tile,
+            true => Self {
+                m: 128,
+                n: 128,
+                warps: (8, 1, 1),
+                stages: 5,
+                overlap: true,
+                together: 1,
+                ..tile
+            },
         })
     }
 
