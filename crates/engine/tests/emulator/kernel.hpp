@@ -42,14 +42,6 @@ template <typename T>
 inline T __ldg(const T* at) {
     return *at;
 }
-template <typename T>
-inline T __ldcs(const T* at) {
-    return *at;
-}
-template <typename T>
-inline void __stcs(T* at, T value) {
-    *at = value;
-}
 
 template <typename To, typename From>
 inline To same_bits(From from) {

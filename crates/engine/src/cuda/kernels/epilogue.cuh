@@ -173,8 +173,8 @@ struct Weights {
         for (int i = 0; i < OWN; ++i) {
             int at = place(sink.p, i, first_m, first_n);
             if (at >= 0) {
-                weight[i] = read_passing(sink.c + at);
-                velocity[i] = read_passing(sink.velocities() + at);
+                weight[i] = read_four(sink.c + at);
+                velocity[i] = read_four(sink.velocities() + at);
             }
         }
     }
@@ -187,8 +187,8 @@ struct Weights {
             if (at >= 0) {
                 const float4 gradient = scaled(p.scale, own.sum(i));
                 descend(weight[i], velocity[i], gradient, sink.learning_rate, p.descent);
-                write_passing(sink.velocities() + at, velocity[i]);
-                write_passing(sink.c + at, weight[i]);
+                four(sink.velocities() + at) = velocity[i];
+                four(sink.c + at) = weight[i];
             }
         }
     }

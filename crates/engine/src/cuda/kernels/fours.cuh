@@ -6,15 +6,6 @@ __device__ __forceinline__ float4 read_four(const float* at) {
     return *reinterpret_cast<const float4*>(at);
 }
 
-// What passes through once in a step should not drive from the second cache what is read again soon.
-__device__ __forceinline__ float4 read_passing(const float* at) {
-    return __ldcs(reinterpret_cast<const float4*>(at));
-}
-
-__device__ __forceinline__ void write_passing(float* at, float4 value) {
-    __stcs(reinterpret_cast<float4*>(at), value);
-}
-
 __device__ __forceinline__ float4 add(float4 a, float4 b) {
     return make_float4(a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w);
 }
