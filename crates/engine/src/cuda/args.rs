@@ -57,6 +57,10 @@ pub struct OperandArgs {
     pub k: Address,
     pub x_step: i32,
     pub k_step: i32,
+    pub tile_step: i32,
+    pub tile_jump: i32,
+    pub few: i32,
+    pub pad: u32,
 }
 
 /// `struct Product` of `product.cu`.

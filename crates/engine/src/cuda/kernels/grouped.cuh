@@ -60,7 +60,7 @@ struct MoverB {
 #else
 // Tiles are packed on their way: the terms of a column lie one after the other, and whoever wrote them has
 // rounded them.
-struct MoverB : Mover<TILE_N, B_INNER, B_VECTOR, B_MATRIX, B_SEGMENT, B_STEP, B_JUMP, true> {
+struct MoverB : Mover<TILE_N, B_INNER, B_VECTOR, B_MATRIX, B_STEADY, B_SEGMENT, B_STEP, B_JUMP, true> {
     __device__ __forceinline__ void start(const Product& p, const Block& block, int, float* to) {
         Mover::start(p.b, block.replica, block.first_n, p.n, 0, 0, to);
     }

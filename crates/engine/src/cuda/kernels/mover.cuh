@@ -8,8 +8,12 @@
 // only: the next is STEP floats on, and every SEGMENT-th JUMP floats. These are constants of the copy
 // instructions, and nothing else is computed for each.
 //
+// STEADY: tiles lie at even distances, with another one after every few; then no table is asked at all while
+// they are copied.
+//
 // PACKED: rows of 32 terms lie as the tensor cores read them, see `packed_place`.
-template <int X, int INNER, int VECTOR, bool MATRIX, int SEGMENT, int STEP, int JUMP, bool PACKED = false>
+template <int X, int INNER, int VECTOR, bool MATRIX, bool STEADY, int SEGMENT, int STEP, int JUMP,
+          bool PACKED = false>
 struct Mover {
     static constexpr int STRIDE =
         INNER == K_INNER ? TILE_K + (PACKED ? 0 : 4) : (X == 8 ? 8 : X + 8);
@@ -19,7 +23,6 @@ struct Mover {
     static constexpr int ROWS = THREADS / CHUNKS > 0 ? THREADS / CHUNKS : 1;
     static constexpr int PASSES = (OUTER + ROWS - 1) / ROWS;
     static constexpr bool ALIKE = SEGMENT > 0;
-    static constexpr bool STEADY = ALIKE && MATRIX;  // from tile to tile as well
     static_assert(THREADS % CHUNKS == 0, "a thread keeps its place along the inner direction");
     static_assert(!ALIKE || (VECTOR == 4 && PASSES * ROWS == OUTER), "rows alike are whole");
     static_assert(!PACKED || (INNER == K_INNER && VECTOR == 4 && TILE_K == 32 && ROWS % 8 == 0),
@@ -27,7 +30,8 @@ struct Mover {
 
     const float* values;
     const Operand* operand;
-    const float* next;  // STEADY: the thread's first copy of the tile that is copied next
+    const float* next;  // STEADY: the thread's first copy of the tile that is copied next,
+    int left;           // and tiles until the distance is another, with it
     float* tiles;       // one after the other
     int inner, outer;
     int first_place;  // where the thread's first copy goes
@@ -81,6 +85,7 @@ struct Mover {
     __device__ __forceinline__ void begin(const Block& block) {
         if (STEADY) {
             next = opaque(values + x[0] + term(block.first_k + (INNER == K_INNER ? inner : outer)));
+            left = operand->few - block.first_k / TILE_K % operand->few;
         } else {
             look(block.first_k, block.end_k);
         }
@@ -89,7 +94,9 @@ struct Mover {
     __device__ __forceinline__ void issue(int slot, int first, int end) {
         if (STEADY) {
             copy_alike(slot, next, first, end);
-            next += TILE_K * operand->k_step;
+            const bool last = --left == 0;
+            next += last ? operand->tile_jump : operand->tile_step;
+            left = last ? operand->few : left;
         } else {
             copy_tile(slot, first, end);
             look(first + TILE_K, end);
@@ -167,7 +174,7 @@ struct Mover {
 // which comes after it, is for what is not the threads' own copies: for those A waits.
 #if HALO == 0
 // A tile by tile of the sum.
-struct MoverA : Mover<TILE_M, A_INNER, A_VECTOR, A_MATRIX, A_SEGMENT, A_STEP, A_JUMP> {
+struct MoverA : Mover<TILE_M, A_INNER, A_VECTOR, A_MATRIX, A_STEADY, A_SEGMENT, A_STEP, A_JUMP> {
     __device__ __forceinline__ void start(const Product& p, const Block& block, int warp_k, float* to) {
         Mover::start(p.a, block.replica, block.first_m, p.m, block.warp_m, warp_k, to);
     }

@@ -22,6 +22,7 @@
 //   A_VECTOR B_VECTOR     floats per copy, 4 or 1
 //   A_MATRIX B_MATRIX C_MATRIX  1: a matrix
 //   A_SEGMENT B_SEGMENT   0, or how the rows of all tiles lie alike,
+//   A_STEADY B_STEADY     1: and the tiles at even distances,
 //   A_STEP B_STEP A_JUMP B_JUMP  see `Mover`
 //   HALO PIXEL TAPS       0, or pixels of A that a tile reads, each so many floats long, through so
 //                         many taps of a filter
@@ -50,6 +51,9 @@ struct Operand {
     const int* x;
     const int* k;
     int x_step, k_step;  // of a matrix
+    // STEADY: floats from one tile to the next, and after every few of them.
+    int tile_step, tile_jump, few;
+    u32 pad;
 };
 
 // Where what a table lists by number lies; EVEN: so many floats apart.

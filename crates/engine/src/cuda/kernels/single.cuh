@@ -2,7 +2,7 @@
 
 #if GROUPED == 0
 
-struct MoverB : Mover<TILE_N, B_INNER, B_VECTOR, B_MATRIX, B_SEGMENT, B_STEP, B_JUMP> {
+struct MoverB : Mover<TILE_N, B_INNER, B_VECTOR, B_MATRIX, B_STEADY, B_SEGMENT, B_STEP, B_JUMP> {
     __device__ __forceinline__ void start(const Product& p, const Block& block, int warp_k, float* to) {
         Mover::start(p.b, block.replica, block.first_n, p.n, block.warp_n, warp_k, to);
     }

@@ -1,8 +1,8 @@
 //! The variant of the kernel that computes a product, and its launch.
 
-use super::spacing::Spacing;
+use super::spacing::{Pace, Spacing};
 use super::tile::{PACKED_TERMS, Size, Tile};
-use super::{Epilogue, Filter, Inner, Product, Target, array};
+use super::{Epilogue, Filter, Inner, Operand, Product, Target, array};
 use crate::cuda::args::{PackArgs, ProductArgs};
 use crate::cuda::launch::{Define, Kernel, Launch, Source, Tables};
 
@@ -85,19 +85,27 @@ impl Product {
         }
     }
 
+    /// How the rows of tiles of A and of B lie, and how tiles follow one another, where they do so alike.
+    fn layouts(&self, form: &Form) -> [(Option<Spacing>, Option<Pace>); 2] {
+        let Form { tile, .. } = *form;
+        let layout = |operand: &Operand, x: usize, copied: bool| {
+            let rows = (copied && operand.vector() == 4)
+                .then(|| operand.spacing(x, tile.k, tile.threads()))
+                .flatten();
+            (rows, rows.and_then(|_| operand.pace(tile.k)))
+        };
+        [
+            layout(&self.a, tile.m, form.halo == 0),
+            layout(&self.b, tile.n, !form.packed),
+        ]
+    }
+
     /// The macros of the variant, as `product.cuh` lists them.
     fn defines(&self, form: &Form) -> Vec<Define> {
         let Form { tile, .. } = *form;
         let (a_vector, mut b_vector) = (self.a.vector(), self.b.vector());
         let mut b_inner = self.b.inner;
-        let a_rows = match (form.halo, a_vector) {
-            (0, 4) => self.a.spacing(tile.m, tile.k, tile.threads()),
-            _ => None,
-        };
-        let b_rows = match b_vector {
-            4 if !form.packed => self.b.spacing(tile.n, tile.k, tile.threads()),
-            _ => None,
-        };
+        let [(a_rows, a_pace), (b_rows, b_pace)] = self.layouts(form);
         if form.packed {
             // Packed, all lie alike.
             (b_inner, b_vector) = (Inner::K, 4);
@@ -122,6 +130,8 @@ impl Product {
             ("A_MATRIX", u32::from(self.a.is_matrix())),
             ("B_MATRIX", u32::from(self.b.is_matrix())),
             ("C_MATRIX", u32::from(self.target.step().is_some())),
+            ("A_STEADY", u32::from(a_pace.is_some())),
+            ("B_STEADY", u32::from(b_pace.is_some())),
             ("HALO", form.halo as u32),
             ("PIXEL", form.pixel as u32),
             ("TAPS", form.taps as u32),
@@ -161,6 +171,12 @@ impl Product {
             filter.put(&mut self.args, tables);
         }
         self.args.b = self.b.args(tables);
+        let [(_, a), (_, b)] = self.layouts(form);
+        for (pace, args) in [(a, &mut self.args.a), (b, &mut self.args.b)] {
+            if let Some(pace) = pace {
+                pace.put(args);
+            }
+        }
         self.args.c_step = self.target.step().unwrap_or(0);
         (self.args.c_m, self.args.c_n) = match &self.target {
             Target::ByRows(rows) => (tables.put(rows), 0),

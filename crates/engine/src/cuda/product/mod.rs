@@ -192,6 +192,7 @@ impl Operand {
             k: tables.put(&self.k),
             x_step: step(&self.x).unwrap_or(0),
             k_step: step(&self.k).unwrap_or(0),
+            ..OperandArgs::default()
         }
     }
 }

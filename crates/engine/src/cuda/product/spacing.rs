@@ -1,6 +1,7 @@
 //! Rows of operands that lie alike in all tiles.
 
 use super::{Inner, Operand};
+use crate::cuda::args::OperandArgs;
 use crate::cuda::launch::Define;
 
 /// Where a thread finds the rows of a tile that it copies, if that is alike for all threads and
@@ -47,7 +48,49 @@ impl Spacing {
     }
 }
 
+/// How tiles of a sum follow one another: each `step` floats on from the one before, but every `few`-th
+/// `jump` floats.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Pace {
+    step: i32,
+    jump: i32,
+    few: usize,
+}
+
+impl Pace {
+    /// Of a table cut into tiles of `k` terms that all look the same.
+    fn of(table: &[i32], k: usize) -> Option<Self> {
+        let first = table.get(..k)?;
+        let same = |tile: &[i32]| (0..tile.len()).all(|i| tile[i] - tile[0] == first[i] - first[0]);
+        let starts: Vec<i32> = table.iter().step_by(k).copied().collect();
+        let moves: Vec<i32> = starts.windows(2).map(|two| two[1] - two[0]).collect();
+        let step = moves.first().map_or(0, |first| *first);
+        let few = moves.iter().position(|by| *by != step);
+        let few = few.map_or(starts.len(), |at| at + 1);
+        let jump = moves.get(few - 1).map_or(0, |by| *by);
+        let expected = |at: usize| {
+            if (at + 1).is_multiple_of(few) {
+                jump
+            } else {
+                step
+            }
+        };
+        let even = (0..moves.len()).all(|at| moves[at] == expected(at));
+        (even && table.chunks(k).all(same)).then_some(Self { step, jump, few })
+    }
+
+    pub(super) fn put(self, args: &mut OperandArgs) {
+        (args.tile_step, args.tile_jump) = (self.step, self.jump);
+        args.few = self.few as i32;
+    }
+}
+
 impl Operand {
+    /// How its tiles follow one another.
+    pub(super) fn pace(&self, k: usize) -> Option<Pace> {
+        Pace::of(&self.k, k)
+    }
+
     /// How the rows lie that a thread copies by fours of a tile of x × k.
     pub(super) fn spacing(&self, x: usize, k: usize, threads: usize) -> Option<Spacing> {
         let (table, outer, inner) = match self.inner {
@@ -105,5 +148,22 @@ mod tests {
         assert_eq!(Spacing::of(&pixels(4, 8, 10, 4), 32, 4), None);
         // Not the same in the second tile.
         assert_eq!(Spacing::of(&[0, 1, 2, 3, 4, 6, 8, 10], 4, 1), None);
+    }
+
+    #[test]
+    fn tiles_that_follow_one_another_evenly_are_found() {
+        let pace = |step, jump, few| Some(Pace { step, jump, few });
+        // A matrix, whose last tile need not be whole.
+        assert_eq!(Pace::of(&even(96, 5), 32), pace(160, 0, 3));
+        assert_eq!(Pace::of(&even(80, 5), 32), pace(160, 0, 3));
+        assert_eq!(Pace::of(&even(32, 5), 32), pace(0, 0, 1));
+        assert_eq!(Pace::of(&even(8, 5), 32), None);
+        // Four rows of 8 pixels at a time, two tiles of an image; four images.
+        assert_eq!(Pace::of(&pixels(4, 8, 8, 1), 32), pace(40, 60, 2));
+        // Half a row at a time, and then over the border, from image to image over more of them.
+        assert_eq!(Pace::of(&pixels(3, 1, 64, 4), 32), pace(128, 664, 2));
+        assert_eq!(Pace::of(&pixels(3, 2, 64, 4), 32), None);
+        // Rows of 10 pixels end somewhere else in every tile.
+        assert_eq!(Pace::of(&pixels(4, 8, 10, 4), 32), None);
     }
 }
