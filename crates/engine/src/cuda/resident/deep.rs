@@ -9,7 +9,7 @@ const OTHER_REGISTERS: usize = 64;
 const UNIT_REGISTERS: usize = 16;
 /// Bytes a microsecond that a block reads of others' shared memory, and that it exchanges with the
 /// second-level cache while all blocks do, half of it hidden; and microseconds of a meeting. Steps
-/// measured on an H200 are up to half as long as these foresee (docs/GPU.md).
+/// measured on an H200 are up to half as long as these foresee (docs/GPU_TUNING.md).
 const FROM_OTHERS: f64 = 18_000.0;
 const WITH_CACHE: f64 = 80_000.0;
 const MEETING: f64 = 0.8;
