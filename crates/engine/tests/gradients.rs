@@ -121,6 +121,7 @@ fn convolutions_of_all_kinds() {
         (1, 2, 0),
         (2, 2, 0),
         (3, 3, 2),
+        (1, 7, 0),
     ] {
         let layers = [
             conv("a", 5, 3, 1, 1),
@@ -130,6 +131,21 @@ fn convolutions_of_all_kinds() {
         ];
         check_both_schemes(IMAGE, &layers);
     }
+}
+
+#[test]
+fn one_output_of_many_pixels() {
+    // Both read one plane of 2 × 2 pixels, with a border; the second one pixel of it.
+    let fork = Layer::Residual {
+        body: vec![conv("b", 3, 3, 2, 1)],
+        shortcut: vec![conv("c", 3, 1, 2, 0)],
+    };
+    let input = Shape {
+        height: 2,
+        width: 2,
+        channels: 3,
+    };
+    check_both_schemes(input, &[conv("a", 5, 3, 1, 1), Layer::Relu, fork]);
 }
 
 #[test]

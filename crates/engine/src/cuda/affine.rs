@@ -159,6 +159,8 @@ impl Layer<'_> {
         (0..stride)
             .flat_map(|y| (0..stride).map(move |x| (y, x)))
             .map(|first| self.conv_data_gradient(dz, w, first))
+            // Where the stride is longer than a side, some remainders have no pixels.
+            .filter(|product| !product.a.x.is_empty())
             .collect()
     }
 

@@ -60,6 +60,14 @@ pub enum CudaError {
         /// Of the GPU, left for runs.
         free: usize,
     },
+    /// Kernels count floats of a layer in 32 bits.
+    #[error(
+        "a layer of this network has {floats} weights, or activations of a batch, and GPUs train with 2³¹ − 1 at most; use a smaller width or batch size, or `--device cpu`"
+    )]
+    TooLargeLayer {
+        /// How many there are.
+        floats: usize,
+    },
     /// A graph without kernels, which no network has.
     #[error("the GPU's driver captured no kernels")]
     EmptyGraph,

@@ -4,14 +4,16 @@ use super::args::{Address, Replica};
 use super::blueprint::Blueprint;
 use super::data::DeviceData;
 use super::emit::{self, Common, Part, Setup};
+use super::error::CudaError;
 use super::launch::{Launch, Memory, Tables};
 use super::product::{Precision, Units, array};
 use super::resident::{Limits, Resident};
 use crate::train::TrainError;
-use spec::Run;
+use spec::{Parameter, Run};
 
 /// Most images of an evaluation at a time.
 const EVALUATION_BATCH: usize = 1024;
+const LEAST_EVALUATION_BATCH: usize = 16;
 /// Bytes that an evaluation's activations should stay under.
 const EVALUATION_BYTES: usize = 2 << 30;
 
@@ -55,13 +57,29 @@ impl Emitted {
     }
 }
 
+/// Refuses what kernels cannot count in 32 bits.
+fn addressable(counts: impl IntoIterator<Item = usize>) -> Result<(), CudaError> {
+    let most = i32::MAX as usize;
+    match counts.into_iter().find(|floats| *floats > most) {
+        Some(floats) => Err(CudaError::TooLargeLayer { floats }),
+        None => Ok(()),
+    }
+}
+
 impl CohortPlan {
     /// Plans for runs like this one, on GPUs with these limits.
-    pub fn new(run: &Run, precision: Precision, limits: Limits) -> Result<Self, TrainError> {
-        let network = run.network()?;
+    pub fn new(run: &Run, precision: Precision, limits: Limits) -> Result<Self, CudaError> {
+        let network = run.network().map_err(TrainError::from)?;
+        // Before it is laid out, which takes memory for every weight.
+        addressable(network.parameters().iter().map(Parameter::size))?;
+        let print = Blueprint::new(&network, run.setting.scheme, run.setting.weight_scale);
+        let batch = run.batch_size.get() as usize;
+        addressable(print.layer_weights())?;
+        let images = batch.max(LEAST_EVALUATION_BATCH);
+        addressable(print.planes.iter().map(|plane| images * plane.image()))?;
         Ok(Self {
-            print: Blueprint::new(&network, run.setting.scheme, run.setting.weight_scale),
-            batch: run.batch_size.get() as usize,
+            print,
+            batch,
             precision,
             limits,
             first: run.clone(),
@@ -94,7 +112,7 @@ impl CohortPlan {
             .unwrap_or(1)
             .max(1);
         (EVALUATION_BYTES / (image * replicas))
-            .clamp(16, EVALUATION_BATCH)
+            .clamp(LEAST_EVALUATION_BATCH, EVALUATION_BATCH)
             .min(most)
     }
 

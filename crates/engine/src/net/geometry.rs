@@ -68,7 +68,7 @@ impl Geometry {
 
     /// Whether there is one output per image, read from all of it.
     pub fn is_dense(&self) -> bool {
-        self.outputs() == 1 && self.kernel_rows == 1
+        self.outputs() == 1 && self.kernel_rows == 1 && self.fan_in() == self.input.image()
     }
 }
 

@@ -36,6 +36,41 @@ layers = [
     { kind = "max-pool", size = 3 },
 ]"#;
 
+/// Sums whose terms are read by the branch itself, with an activation between or without, and sums within sums.
+const RESIDUALS: &str = r#"kind = "layers"
+layers = [
+    { kind = "conv", channels = "4w", kernel = 3, padding = 1 },
+    { kind = "residual", body = [{ kind = "conv", channels = "4w", kernel = 3, padding = 1 }] },
+    { kind = "residual", body = [{ kind = "relu" }, { kind = "conv", channels = "4w", kernel = 3, padding = 1 }] },
+    { kind = "residual", body = [
+        { kind = "residual", body = [
+            { kind = "relu" },
+            { kind = "conv", channels = "4w", kernel = 3, padding = 1 },
+            { kind = "relu" },
+            { kind = "conv", channels = "4w", kernel = 3, padding = 1 },
+        ] },
+        { kind = "relu" },
+        { kind = "conv", channels = "4w", kernel = 3, padding = 1 },
+    ] },
+    { kind = "dense", units = "8w" },
+    { kind = "residual", body = [{ kind = "relu" }, { kind = "dense", units = "8w" }] },
+    { kind = "relu" },
+]"#;
+/// Pixels that a branch does not reach: beyond the windows of a pool, between the strides of a filter, which are
+/// longer than a side in the end.
+const RESTS: &str = r#"kind = "layers"
+layers = [
+    { kind = "conv", channels = "4w", kernel = 4 },
+    { kind = "residual",
+      body = [{ kind = "conv", channels = "4w", kernel = 3, stride = 2 }, { kind = "relu" }],
+      shortcut = [{ kind = "max-pool", size = 2 }] },
+    { kind = "conv", channels = "4w", kernel = 3, padding = 1 },
+    { kind = "residual",
+      body = [{ kind = "conv", channels = "4w", kernel = 3, stride = 3, padding = 1 }],
+      shortcut = [{ kind = "conv", channels = "4w", kernel = 1, stride = 2 }] },
+    { kind = "relu" },
+]"#;
+
 /// A run of a family's member.
 pub fn run(family: &str, changes: &[&str], width: u32, learning_rate: f64, steps: u64) -> Run {
     let overrides: Vec<Override> = (changes.iter())
@@ -201,6 +236,12 @@ pub fn cases(gpu: &Gpu) -> Vec<(&'static str, Run)> {
             ),
         ),
         ("pools", run(POOLS, &[], 2, 0.02, steps)),
+        // What the first step leaves behind shows in the third.
+        (
+            "residuals, digits",
+            run(RESIDUALS, &[], 2, 0.1, steps.max(4)),
+        ),
+        ("rests, digits", run(RESTS, &[], 2, 0.1, steps.max(4))),
         ("wrn", run(wrn, &[images, few], 1, 1e-3, steps)),
         (
             "wrn, wider",

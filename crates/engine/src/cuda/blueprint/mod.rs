@@ -161,6 +161,17 @@ impl Blueprint {
         print
     }
 
+    /// Floats of each layer's W, padding included.
+    pub fn layer_weights(&self) -> impl Iterator<Item = usize> {
+        self.nodes.iter().filter_map(|node| match &node.op {
+            Op::Affine(affine) => {
+                let (input, output) = (&self.planes[node.inputs[0]], &self.planes[node.output]);
+                Some(affine.rows(input) * output.pixel)
+            }
+            _ => None,
+        })
+    }
+
     fn consumers(&self, plane: usize) -> usize {
         let reads = |node: &Node| node.inputs.iter().filter(|input| **input == plane).count();
         self.nodes.iter().map(reads).sum()
@@ -241,9 +252,11 @@ impl Blueprint {
         }
     }
 
-    /// Terms of a sum use its gradient buffer, unless an activation lies between.
+    /// Terms of a sum use its gradient buffer, unless an activation lies between or somebody needs it for
+    /// longer.
     fn share_gradients(&mut self) {
-        for node in self.nodes.iter().rev() {
+        for at in (0..self.nodes.len()).rev() {
+            let node = &self.nodes[at];
             let term = match &node.op {
                 Op::Affine(affine) => affine.added,
                 _ => None,
@@ -251,6 +264,7 @@ impl Blueprint {
             if let Some(term) = term
                 && self.mask[term].is_none()
                 && self.learned[term]
+                && !self.writes_before(at, term)
             {
                 self.gradient[term] = node.output;
             }
@@ -262,6 +276,27 @@ impl Blueprint {
             }
             self.gradient[plane] = root;
         }
+    }
+
+    /// Whether the backward pass writes the gradient of a plane before it has read all of that of the sum which
+    /// node `at` takes: a later node does, or this one does itself, whose own input it is.
+    fn writes_before(&self, at: usize, plane: usize) -> bool {
+        let leads = |mut from: usize| {
+            while from != plane && self.gradient[from] != from {
+                from = self.gradient[from];
+            }
+            from == plane
+        };
+        let added = |node: &Node| match &node.op {
+            Op::Affine(affine) => affine.added,
+            _ => None,
+        };
+        let reads = |node: &Node| {
+            // The gradient of an activation's output is that of its input.
+            !matches!(node.op, Op::Relu) && node.inputs.iter().copied().any(leads)
+        };
+        self.nodes[at..].iter().any(reads)
+            || self.nodes[at + 1..].iter().filter_map(added).any(leads)
     }
 
     /// Borders as convolutions need them: their padding around what they read, and around

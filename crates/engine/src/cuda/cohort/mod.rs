@@ -155,8 +155,10 @@ impl<'a> Cohort<'a> {
         if until == next && self.running().next().is_some() {
             ended.extend(self.look()?);
         }
+        // A run may go on in other company: its share is taken here, not at its end.
+        let share = start.elapsed() / self.members.len() as u32;
         for at in under_way {
-            self.members[at].progress.spent += start.elapsed();
+            self.members[at].progress.spent += share;
         }
         Ok(ended)
     }
@@ -211,7 +213,7 @@ impl<'a> Cohort<'a> {
     /// The record of a member that ended. Its time is its share of the cohort's.
     pub fn record(&self, at: usize, outcome: Outcome) -> Record {
         let Member { run, progress, .. } = &self.members[at];
-        let seconds = progress.spent.as_secs_f64() / self.members.len() as f64;
+        let seconds = progress.spent.as_secs_f64();
         Record::new(
             run,
             outcome,

@@ -56,7 +56,6 @@ impl Emitter<'_> {
 
     pub(super) fn pool_backward(&mut self, node: &Node, maximum: bool) {
         let (x, y) = (node.inputs[0], node.output);
-        // A window that does not reach the end leaves pixels that nobody writes: they stay 0.
         let (function, counted) = match maximum {
             true => ("max_backward", y),
             false => ("mean_backward", x),

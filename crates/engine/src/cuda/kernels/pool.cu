@@ -85,8 +85,7 @@ __device__ __forceinline__ float share(float x, float y, float gradient, bool& f
     return chosen ? gradient : 0.f;
 }
 
-// A thread writes the gradients of a window. Rows and columns outside every window are written by nobody and
-// stay 0.
+// A thread writes the gradients of a window, and zeros to the pixels beyond the last ones, which no window has.
 template <int SIDE>
 __device__ __forceinline__ void max_back(const Pool& p) {
     const int replica = blockIdx.z, at = blockIdx.x * blockDim.x + threadIdx.x;
@@ -112,6 +111,16 @@ __device__ __forceinline__ void max_back(const Pool& p) {
             if (p.masked) value = pass_relu(value, x[i]);
             if (p.add) value = add(old[i], value);
             four(p.out + window.place_of(first + i)) = value;
+        }
+    }
+    const bool last_row = s.y + 1 == p.y_plane.height, last_column = s.x + 1 == p.y_plane.width;
+    if (p.add || !(last_row || last_column)) return;
+    const int rows = last_row ? p.x_plane.height - s.y * window.rows : window.rows;
+    const int columns = last_column ? p.x_plane.width - s.x * window.columns : window.columns;
+    for (int row = 0; row < rows; ++row) {
+        for (int column = row < window.rows ? window.columns : 0; column < columns; ++column) {
+            four(p.out + window.corner + row * window.down + column * window.right) =
+                make_float4(0.f, 0.f, 0.f, 0.f);
         }
     }
 }
