@@ -57,9 +57,17 @@ pub fn run(args: &CheckArgs) -> Result<()> {
         },
         joined(&found.widths),
     );
-    say!("{}", search_in_words(&study.search));
     say!(
-        "{} points × {} seeds: {} runs, {} steps in all",
+        "{}{}",
+        search_in_words(&study.search),
+        rates_by_width(&study)
+    );
+    let shared = match found.points as u64 * u64::from(study.seeds) == found.runs as u64 {
+        true => "",
+        false => " (what both searches have is trained once)",
+    };
+    say!(
+        "{} points × {} seeds: {} runs{shared}, {} steps in all",
         found.points,
         study.seeds,
         HumanCount(found.runs as u64),
@@ -191,7 +199,7 @@ fn describe(study: &Study, runs: &[Run], machines: &BTreeMap<Width, Machine>) ->
         widths: study.widths.clone(),
         points: spec::points(study).len(),
         runs: runs.len(),
-        steps: runs.iter().map(|run| run.steps).sum(),
+        steps: (runs.iter()).fold(0, |sum, run| sum.saturating_add(run.steps)),
         seconds: seconds.map(|all| all / train::cores() as f64),
         bytes,
         command: command::example(study),
@@ -204,6 +212,16 @@ fn machines(runs: &[Run]) -> Result<BTreeMap<Width, Machine>> {
         .into_iter()
         .map(|(width, run)| Ok((width, Machine::measure(run)?)))
         .collect()
+}
+
+/// What a fixed learning rate is at widths that have their own.
+fn rates_by_width(study: &Study) -> String {
+    let fixed = matches!(study.search, Search::BatchSize(_) | Search::Paired(..));
+    let own = |rule: &spec::study::WidthRule| {
+        let rate = rule.learning_rate.filter(|_| fixed)?;
+        Some(format!(" At w = {} ε is {rate}.", joined(&rule.widths)))
+    };
+    study.by_width.iter().filter_map(own).collect()
 }
 
 fn search_in_words(search: &Search) -> String {

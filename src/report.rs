@@ -140,6 +140,29 @@ fn up_to_limit(pairs: &[Pair]) -> &[Pair] {
     &pairs[..end.map_or(pairs.len(), |at| at + 1)]
 }
 
+/// `32   11.4 [9.23, 14.8]`, or at a fixed rate `38 [28, 43]   10` and what noise that is.
+fn pair_line(pair: &Pair, wanted: f64) -> String {
+    let digits = |value: f64| significant(value, 3);
+    let (sizes, rates) = (pair.batch_sizes, pair.learning_rates);
+    let mut size = pair.batch_size.to_string();
+    if sizes.low < sizes.high {
+        size += &format!(" [{}, {}]", sizes.low, sizes.high);
+    }
+    let mut rate = digits(pair.learning_rate.get());
+    if rates.low < rates.high {
+        let [low, high] = [rates.low, rates.high].map(|rate| digits(rate.get()));
+        rate += &format!(" [{low}, {high}]");
+    }
+    let mut line = format!("  {size:>10}   {rate}");
+    if pair.noise != wanted {
+        line += &format!("   ḡ = {} /[loss]", digits(pair.noise));
+    }
+    if pair.stability == Stability::AboveLimit {
+        line += "  above the largest learning rate";
+    }
+    line
+}
+
 /// A prediction for people.
 fn in_words(found: &Prediction) -> String {
     let Prediction {
@@ -177,9 +200,22 @@ fn in_words(found: &Prediction) -> String {
             widths.join(", ")
         ));
     }
-    let source = match limit.source {
-        LimitSource::Stability => "measured in the stability study",
-        LimitSource::LargestTrained => "the largest that trained; the true limit may be higher",
+    if limit.constant == Some(false) {
+        lines.push(
+            "Beware: in the stability study the normalized limit varies with width; measure it near this one."
+                .into(),
+        );
+    }
+    let source = match (limit.source, limit.width) {
+        (LimitSource::Stability, Some(width)) => {
+            format!(
+                "from that measured at w = {width} in the stability study, the least of its widths"
+            )
+        }
+        (LimitSource::Stability, None) => "measured in the stability study".into(),
+        (LimitSource::LargestTrained, _) => {
+            "the largest that trained; the true limit may be higher".into()
+        }
     };
     lines.push(format!(
         "Largest learning rate: {} ({source})",
@@ -191,19 +227,7 @@ fn in_words(found: &Prediction) -> String {
         Some(chosen) => std::slice::from_ref(chosen),
         None => up_to_limit(&found.pairs),
     };
-    for pair in pairs {
-        let note = match pair.stability {
-            Stability::Allowed => "",
-            Stability::AboveLimit => "  above the largest learning rate",
-        };
-        lines.push(format!(
-            "  {:>10}   {} [{}, {}]{note}",
-            pair.batch_size,
-            digits(pair.learning_rate.get()),
-            digits(pair.learning_rates.low.get()),
-            digits(pair.learning_rates.high.get())
-        ));
-    }
+    lines.extend(pairs.iter().map(|pair| pair_line(pair, noise.value)));
     lines.push(String::new());
     lines.push(match found.largest_batch_size {
         Some(size) => format!("Largest batch size that still reaches it: {size}"),

@@ -1,7 +1,9 @@
 //! The settings of a study in brief: what titles, legends and predictions need.
 
 use serde::{Deserialize, Serialize};
-use spec::{Family, Momentum, Regularizers, Scheme, Spending, Study, WeightScale, Width};
+use spec::{
+    Family, Momentum, Regularizers, Scheme, Spending, Study, UpdateRule, WeightScale, Width,
+};
 
 /// What the runs of a study have in common, in brief.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -22,6 +24,9 @@ pub struct StudyBrief {
     pub scheme: Scheme,
     /// Whether the networks have batch norm, so that ḡ is not defined.
     pub batch_norm: bool,
+    /// How the velocity enters the step.
+    #[serde(default)]
+    pub rule: UpdateRule,
     /// m.
     pub momentum: Momentum,
     /// σ₀².
@@ -52,6 +57,7 @@ impl StudyBrief {
             family: setting.family.clone(),
             scheme: setting.scheme,
             batch_norm: setting.has_batch_norm(),
+            rule: setting.optimizer.rule,
             momentum: setting.optimizer.momentum,
             weight_scale: setting.weight_scale,
             regularizers: setting.regularizers,
@@ -62,11 +68,15 @@ impl StudyBrief {
         }
     }
 
-    /// Whether two studies are about the same task, family and batch norm.
+    /// Whether two studies train the same networks on the same task, in whatever scheme.
     pub fn same_networks(&self, other: &Self) -> bool {
         self.task == other.task
             && self.examples == other.examples
             && self.family == other.family
             && self.batch_norm == other.batch_norm
+            && self.rule == other.rule
+            && self.momentum == other.momentum
+            && self.weight_scale == other.weight_scale
+            && self.regularizers == other.regularizers
     }
 }

@@ -106,7 +106,7 @@ pub enum CompareError {
     },
     /// They are about different networks or data.
     #[error(
-        "`{first}` and `{second}` differ in task, family or batch norm; \
+        "`{first}` and `{second}` differ in task, family, batch norm, optimizer, weight scale or regularizers; \
          only their scheme may differ"
     )]
     DifferentNetworks {

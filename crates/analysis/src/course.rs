@@ -3,7 +3,8 @@
 //! Learning rates are constant, and what a run draws does not depend on how long it is to be.
 //! So a run that is cut off at its i-th of n evaluations, after ⌈i·T/n⌉ steps, is the run of a
 //! study whose training times are all i/n as long, and a ledger holds the findings of those
-//! studies, too. (A user's own command may plan by the length of its runs; then it does not.)
+//! studies, too. (A user's own command may plan by the length of its runs; then it does not.
+//! Where it evaluates at other steps, the nearest counts, up to half of T/n away.)
 
 use crate::findings::{Options, SearchFindings, analyse_points};
 use serde::Serialize;
@@ -79,7 +80,7 @@ fn evaluation_at(share: f64, count: u32) -> Result<u64, CourseError> {
 
 /// The record of a run that ends at one of its evaluations; `None` if it has none there.
 fn cut_off(record: &Record, which: u64, rule: Evaluation) -> Option<Record> {
-    let end = rule.schedule_step(record.steps, which);
+    let end = evaluated(record, rule.schedule_step(record.steps, which), rule);
     let mut curve = Vec::new();
     let mut outcome = None;
     for point in record.curve.iter().take_while(|point| point.step <= end) {
@@ -100,6 +101,16 @@ fn cut_off(record: &Record, which: u64, rule: Evaluation) -> Option<Record> {
         curve,
         ..record.clone()
     })
+}
+
+/// The step of the evaluation next to a time; that time itself if none is near.
+fn evaluated(record: &Record, step: u64, rule: Evaluation) -> u64 {
+    let near = record.steps / (2 * u64::from(rule.count));
+    let steps = record.curve.iter().map(|point| point.step);
+    steps
+        .min_by_key(|other| other.abs_diff(step))
+        .filter(|other| other.abs_diff(step) <= near)
+        .unwrap_or(step)
 }
 
 #[cfg(test)]
@@ -179,6 +190,16 @@ mod tests {
         let mut sparse = record(TRAINED, &[0.5, 0.6, 0.8, 0.9]);
         sparse.curve.remove(1);
         assert_eq!(cut_off(&sparse, 2, RULE), None);
+    }
+
+    #[test]
+    fn an_evaluation_nearby_will_do() {
+        // ⌊i·10/4⌋, as somebody else may count: 2, 5, 7, 10.
+        let mut other = record(TRAINED, &[0.5, 0.6, 0.8, 0.9]);
+        (other.curve[0].step, other.curve[2].step) = (2, 7);
+        let cut = cut_off(&other, 3, RULE).unwrap();
+        assert_eq!(cut.steps, 7);
+        assert_eq!(cut.outcome, Outcome::Trained { test_accuracy: 0.8 });
     }
 
     #[test]

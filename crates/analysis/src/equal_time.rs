@@ -21,6 +21,8 @@ pub struct EqualTime {
     pub time: f64,
     /// The evaluation next to that time, as a share of the training time: 1 at most.
     pub share: f64,
+    /// The first evaluation, as such a share.
+    pub first: f64,
     /// The two searches then.
     pub agreement: SearchAgreement,
 }
@@ -29,7 +31,9 @@ pub struct EqualTime {
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum EqualTimeError {
     /// They are about different networks or data.
-    #[error("`{own}` and `{other}` differ in task, family, scheme or batch norm")]
+    #[error(
+        "`{own}` and `{other}` differ in task, family, scheme, batch norm, optimizer, weight scale or regularizers"
+    )]
     DifferentNetworks {
         /// Name of the study whose runs are cut off.
         own: String,
@@ -99,6 +103,7 @@ pub fn equal_time(
             width: there.width,
             time,
             share,
+            first: 1.0 / count,
             agreement: compare::at_width(batch_size, learning_rate)?,
         })
     });

@@ -257,7 +257,7 @@ impl Analysis<'_> {
         let values: Vec<f64> = replicates.values.iter().flatten().copied().collect();
         optimum.confidence = Confidence::of(values, self.options.level);
         optimum.resamples_at_grid_end =
-            replicates.at_grid_end as f64 / replicates.values.len().max(1) as f64;
+            replicates.open as f64 / replicates.values.len().max(1) as f64;
     }
 
     fn grids(&self) -> Vec<GridFindings> {
@@ -276,6 +276,7 @@ impl Analysis<'_> {
             seed: self.options.seed,
             resamples: self.options.resamples,
             level: self.options.level,
+            resolution: self.options.resolution,
         };
         StabilityFindings::of(self.setting, &scans, resampling)
     }

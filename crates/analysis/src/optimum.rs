@@ -65,7 +65,7 @@ pub struct Optimum {
     /// Bootstrap interval of the estimate; `None` with a single trained run at the
     /// best point.
     pub confidence: Option<Confidence>,
-    /// Share of the resamples whose interval touches an end of the grid.
+    /// Share of the resamples whose interval touches an end of the grid or a point without records.
     pub resamples_at_grid_end: f64,
     /// Some point of the interval has fewer than 75 % of its planned runs trained.
     pub few_trained: bool,

@@ -15,7 +15,7 @@
 //! not move the intervals of the others.
 
 use crate::measure::Interval;
-use crate::optimum::best_interval;
+use crate::optimum::{BestInterval, best_interval};
 use crate::sample::Sample;
 use serde::{Deserialize, Serialize};
 
@@ -145,8 +145,8 @@ pub struct Replicates {
     /// Mean of the two ends of the best interval; `None` where no run of the
     /// resample trained.
     pub values: Vec<Option<f64>>,
-    /// Resamples whose interval touches an end of the grid.
-    pub at_grid_end: usize,
+    /// Resamples whose interval is not bracketed: it touches an end of the grid, or a point without records.
+    pub open: usize,
 }
 
 /// Resamples the runs of every point of a scan and redoes the optimum.
@@ -174,14 +174,23 @@ pub fn replicate(
             Resolution::SeedsAndGrid => offset,
         };
         let best = best_interval(&samples);
-        if best.is_some_and(|best| best.first == 0 || best.last + 1 == scan.len()) {
-            replicates.at_grid_end += 1;
+        if best.is_some_and(|best| is_open(scan, best)) {
+            replicates.open += 1;
         }
         let end = |at: usize| moved(scan, at, steps);
         let value = best.map(|best| 0.5 * (end(best.first) + end(best.last)));
         replicates.values.push(value);
     }
     replicates
+}
+
+/// Whether nothing was measured on one side of an interval.
+fn is_open(scan: &[ScanPoint], best: BestInterval) -> bool {
+    let measured = |at: Option<usize>| {
+        at.and_then(|at| scan.get(at))
+            .is_some_and(|point| !point.accuracies.is_empty())
+    };
+    !measured(best.first.checked_sub(1)) || !measured(best.last.checked_add(1))
 }
 
 /// The coordinate of a point, moved by a part of the step to its neighbour; where it
@@ -264,7 +273,7 @@ mod tests {
         let draw = |resolution| replicate(&scan, 1000, resolution, &mut Random::stream(1, 1));
         let seeds = draw(Resolution::Seeds);
         assert_eq!(seeds.values, vec![Some(2.0); 1000]);
-        assert_eq!(seeds.at_grid_end, 0);
+        assert_eq!(seeds.open, 0);
         // Half a step down from 2 is √(1·2), half a step up √(2·3).
         let grid = draw(Resolution::SeedsAndGrid);
         let values = || grid.values.iter().flatten();
@@ -272,6 +281,27 @@ mod tests {
         let most = values().copied().fold(0.0, f64::max);
         assert!((least - 2.0_f64.sqrt()).abs() < 0.01 && least >= 2.0_f64.sqrt());
         assert!((most - 6.0_f64.sqrt()).abs() < 0.01 && most <= 6.0_f64.sqrt());
+    }
+
+    #[test]
+    fn an_interval_beside_an_unmeasured_point_is_open() {
+        let point = |accuracies: &[f64], coordinate| ScanPoint {
+            accuracies: accuracies.iter().copied().map(Some).collect(),
+            coordinate,
+        };
+        let scan = |first: &[f64]| {
+            [
+                point(first, 1.0),
+                point(&[0.9; 4], 2.0),
+                point(&[0.5; 4], 3.0),
+            ]
+        };
+        let open = |first: &[f64]| {
+            let random = &mut Random::stream(1, 1);
+            replicate(&scan(first), 10, Resolution::Seeds, random).open
+        };
+        assert_eq!(open(&[0.5; 4]), 0);
+        assert_eq!(open(&[]), 10);
     }
 
     #[test]

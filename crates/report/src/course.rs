@@ -60,9 +60,12 @@ fn equal_time_row(both: &EqualTime, magnitude: Magnitude) -> Vec<Cell> {
     let (width, percent) = (both.width.get(), 100.0 * both.share);
     let agreement = &both.agreement;
     let (one, other) = (agreement.batch_size, agreement.learning_rate);
-    let longer = match both.time > 1.0 + 1e-6 {
-        true => LONGER,
-        false => ' ',
+    let beyond = if both.time > 1.0 + 1e-6 {
+        LONGER
+    } else if both.time < 0.5 * both.first {
+        SHORTER
+    } else {
+        ' '
     };
     let ranges = match agreement.ranges_overlap {
         Some(true) => "overlap",
@@ -72,7 +75,7 @@ fn equal_time_row(both: &EqualTime, magnitude: Magnitude) -> Vec<Cell> {
     vec![
         Cell::number(width.to_string(), width.into()),
         Cell::number(
-            format!("{}{longer}", number::significant(percent, 3)),
+            format!("{}{beyond}", number::significant(percent, 3)),
             percent,
         ),
         found_cell(&one, magnitude),
@@ -97,8 +100,10 @@ fn found_cell(found: &Found, magnitude: Magnitude) -> Cell {
 
 /// Marks an optimum that is not bracketed,
 const OPEN: char = '*';
-/// and a search whose whole time is less than the other's.
+/// a search whose whole time is less than the other's,
 const LONGER: char = '+';
+/// and one that was first looked at after more than twice the other's.
+const SHORTER: char = '<';
 
 /// Tables, with what the marks in them mean.
 fn explained(mut tables: Vec<String>) -> String {
@@ -107,6 +112,10 @@ fn explained(mut tables: Vec<String>) -> String {
         (
             LONGER,
             "the other search was trained for longer than this one",
+        ),
+        (
+            SHORTER,
+            "the other search was trained for less than half the time to this one's first evaluation",
         ),
     ];
     let used = |mark: char| tables.iter().any(|table| table.contains(mark));

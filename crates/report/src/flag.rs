@@ -1,7 +1,7 @@
 //! Flags: what a reader must know before trusting a number, in words.
 
 use crate::words;
-use analysis::grid::GridFindings;
+use analysis::grid::{GridFindings, RateCurve};
 use analysis::late::LateState;
 use analysis::optimum::Edge;
 use analysis::{Axis, Findings, Optimum, SearchFindings, WidthFindings};
@@ -22,7 +22,7 @@ pub enum FlagKind {
     NotLinear,
     /// The best interval is not bracketed.
     NotBracketed,
-    /// Many resamples touch the end of the grid.
+    /// Many resamples touch the end of the grid, or a point without records.
     NearGridEnd,
     /// The best point has a single trained run.
     SpreadUnknown,
@@ -104,12 +104,9 @@ pub fn study_flags(findings: &Findings) -> Vec<Flag> {
             }
         }
     }
-    all.extend(
-        findings
-            .grids
-            .iter()
-            .filter_map(|grid| grid_flag(findings, grid)),
-    );
+    for grid in &findings.grids {
+        all.extend(grid_flags(findings, grid));
+    }
     for both in &findings.agreement {
         if both.ranges_overlap == Some(false) {
             all.push(Flag {
@@ -126,23 +123,72 @@ pub fn study_flags(findings: &Findings) -> Vec<Flag> {
     all
 }
 
-/// The curves of a grid that are not bracketed, in one flag.
-fn grid_flag(findings: &Findings, grid: &GridFindings) -> Option<Flag> {
-    let open = |optimum: &Optimum| !optimum.bracketed();
-    let rates: Vec<String> = (grid.curves.iter())
-        .filter(|curve| curve.optimum.as_ref().is_some_and(open))
-        .map(|curve| words::rate(curve.learning_rate))
-        .collect();
-    (!rates.is_empty()).then(|| Flag {
-        kind: FlagKind::NotBracketed,
-        study: findings.study.name.clone(),
-        search: Some(SearchKind::Grid),
-        width: Some(grid.width),
-        text: format!(
-            "the best batch sizes are not bracketed at ε = {}",
-            rates.join(", ")
+/// What is to be known of one curve of a grid.
+pub fn curve_flags(curve: &RateCurve) -> Vec<FlagKind> {
+    let Some(optimum) = &curve.optimum else {
+        return vec![FlagKind::NoTrained];
+    };
+    let late = match optimum.late {
+        LateState::Settled => None,
+        LateState::StillRising => Some(FlagKind::NotLate),
+        LateState::Falling => Some(FlagKind::Falling),
+        LateState::Unknown => Some(FlagKind::LateUnknown),
+    };
+    let few = curve.points.iter().any(|point| point.few_trained);
+    [
+        (!optimum.bracketed()).then_some(FlagKind::NotBracketed),
+        (optimum.threshold.is_none()).then_some(FlagKind::SpreadUnknown),
+        few.then_some(FlagKind::FewTrained),
+        late,
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// The curves of a grid, in one flag for each kind.
+fn grid_flags(findings: &Findings, grid: &GridFindings) -> Vec<Flag> {
+    let about = [
+        (FlagKind::NoTrained, "no run trained"),
+        (
+            FlagKind::NotBracketed,
+            "the best batch sizes are not bracketed",
         ),
-    })
+        (
+            FlagKind::SpreadUnknown,
+            "the best point has a single trained run",
+        ),
+        (
+            FlagKind::FewTrained,
+            "fewer than 75 % of the planned runs trained at some batch sizes",
+        ),
+        (
+            FlagKind::NotLate,
+            "validation accuracy still rises in the best interval",
+        ),
+        (
+            FlagKind::Falling,
+            "validation accuracy falls at the end of training in the best interval",
+        ),
+        (
+            FlagKind::LateUnknown,
+            "it is not known whether validation accuracy has settled in the best interval",
+        ),
+    ];
+    let flag = |(kind, what): (FlagKind, &str)| {
+        let rates: Vec<String> = (grid.curves.iter())
+            .filter(|curve| curve_flags(curve).contains(&kind))
+            .map(|curve| words::rate(curve.learning_rate))
+            .collect();
+        (!rates.is_empty()).then(|| Flag {
+            kind,
+            study: findings.study.name.clone(),
+            search: Some(SearchKind::Grid),
+            width: Some(grid.width),
+            text: format!("{what} at ε = {}", rates.join(", ")),
+        })
+    };
+    about.into_iter().filter_map(flag).collect()
 }
 
 fn record_flags(findings: &Findings) -> Vec<Flag> {
@@ -217,7 +263,9 @@ pub fn width_flags(search: &SearchFindings, found: &WidthFindings) -> Vec<(FlagK
         let share = crate::number::fixed(100.0 * optimum.resamples_at_grid_end, 0);
         all.push((
             FlagKind::NearGridEnd,
-            format!("in {share} % of the resamples the best interval touches the end of the grid"),
+            format!(
+                "in {share} % of the resamples the best interval touches the end of what was measured"
+            ),
         ));
     }
     if optimum.threshold.is_none() {

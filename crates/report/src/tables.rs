@@ -1,7 +1,7 @@
 //! The tables of a study: optima and laws, points, grids, failure rates; and all of
 //! them as text for the terminal.
 
-use crate::flag::{FlagKind, study_flags, width_flags};
+use crate::flag::{FlagKind, curve_flags, study_flags, width_flags};
 use crate::number::{self, Magnitude};
 use crate::table::{Cell, Column, Table};
 use crate::{phrase, words};
@@ -211,7 +211,6 @@ pub fn grid(grid: &GridFindings) -> Table {
             None => {
                 row.extend((0..4).map(|_| Cell::absent()));
                 row.push(Cell::number("0", 0.0));
-                row.push(Cell::words(FlagKind::NoTrained.short()));
             }
             Some(optimum) => {
                 let value = magnitude.scaled(optimum.estimate.value);
@@ -227,14 +226,12 @@ pub fn grid(grid: &GridFindings) -> Table {
                     optimum.peak.count.to_string(),
                     optimum.peak.count as f64,
                 ));
-                let open = !optimum.bracketed();
-                row.push(Cell::words(if open {
-                    FlagKind::NotBracketed.short()
-                } else {
-                    ""
-                }));
             }
         }
+        let flags: Vec<&str> = (curve_flags(curve).into_iter())
+            .map(FlagKind::short)
+            .collect();
+        row.push(Cell::words(flags.join(", ")));
         table.rows.push(row);
     }
     table
@@ -267,6 +264,7 @@ pub fn stability(found: &StabilityFindings) -> Table {
         Half::At(value) => rate(Some(value)),
         Half::AboveGrid => Cell::number("above grid", f64::MAX),
         Half::BelowGrid => Cell::number("below grid", 0.0),
+        Half::Unmeasured => Cell::absent(),
     };
     for width in &found.widths {
         let (recorded, planned) = width.points.iter().fold((0, 0), |(r, p), point| {

@@ -253,13 +253,17 @@ pub fn regularizers(study: &StudyBrief) -> Option<String> {
 
 /// The settings that a figure states below its title.
 pub fn settings(study: &StudyBrief) -> String {
+    format!("{} · {}", shared_settings(study), runs_per_point(study))
+}
+
+/// Those that several studies of the same networks have in common.
+pub fn shared_settings(study: &StudyBrief) -> String {
     format!(
-        "{} · m = {} · σ₀² = {} · N = {} · {}",
+        "{} · m = {} · σ₀² = {} · N = {}",
         networks(study),
         study.momentum,
         study.weight_scale,
         number::count(study.examples.into()),
-        runs_per_point(study),
     )
 }
 

@@ -17,10 +17,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// How the velocity enters the step; v ← m·v + ∇ in both.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum UpdateRule {
     /// θ ← θ − ε(∇ + m·v).
+    #[default]
     Nesterov,
     /// θ ← θ − ε·v.
     HeavyBall,

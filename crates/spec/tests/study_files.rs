@@ -144,6 +144,11 @@ fn mistakes_name_their_line_and_remedy() {
             "hidden = []",
             "test.toml:8: `family.hidden`: list the hidden layers",
         ),
+        (
+            "[time]",
+            "[regularizers]\ncrop_padding = 8\n[time]",
+            "test.toml:20: `regularizers.crop_padding`: images of 8×8 can be moved by 7 pixels at most, not 8",
+        ),
         ("[time]", "[time", "test.toml:19: "),
     ];
     for (good, bad, expected) in cases {

@@ -1,7 +1,7 @@
 //! Why there is no prediction, and what to do about it.
 
 use crate::law::NoLaw;
-use spec::{BatchSize, LearningRate};
+use spec::{BatchSize, LearningRate, Width};
 
 /// Why there is no prediction.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -25,14 +25,28 @@ pub enum PredictError {
     },
     /// The stability study is about other networks.
     #[error(
-        "`{stability}` differs from `{study}` in scheme, task, family or batch norm, \
-         so its stability limit does not apply"
+        "`{stability}` differs from `{study}` in task, family, scheme, batch norm, optimizer, weight scale \
+         or regularizers, so its stability limit does not apply"
     )]
     OtherStability {
         /// Name of the study.
         study: String,
         /// Name of the stability study.
         stability: String,
+    },
+    /// It is of another kind.
+    #[error("`{0}` is no stability study; give the folder of one, or leave it out")]
+    NotStability(String),
+    /// Some runs of a width fail at every rate.
+    #[error(
+        "at width {width} of `{stability}` some runs fail at every learning rate, so none is known to be safe; \
+         scan smaller ones"
+    )]
+    NoSafeRate {
+        /// Name of the stability study.
+        stability: String,
+        /// The width.
+        width: Width,
     },
     /// No learning rate is known to train.
     #[error("`{0}` has no learning rate at which three quarters of the runs train")]

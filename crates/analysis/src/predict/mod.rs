@@ -16,6 +16,7 @@ use crate::findings::{Findings, SearchFindings};
 use crate::late::LateState;
 use crate::law::Law;
 use crate::measure::{Fixed, Interval, Measure};
+use crate::stability::WidthStability;
 use scale::Scale;
 use serde::{Deserialize, Serialize};
 use spec::{BatchSize, LearningRate, SearchKind, Width};
@@ -61,6 +62,11 @@ pub struct RateLimit {
     pub normalized: f64,
     /// Where it comes from.
     pub source: LimitSource,
+    /// The width of the stability study that sets it.
+    pub width: Option<Width>,
+    /// Whether the interval of q, of ε̄_half ∝ w^q, holds the 0 on which the limit at other widths rests;
+    /// `None` where it is not known.
+    pub constant: Option<bool>,
 }
 
 /// Whether a learning rate keeps to ε_max.
@@ -78,6 +84,8 @@ pub enum Stability {
 pub struct Pair {
     /// B.
     pub batch_size: BatchSize,
+    /// At a fixed ε, B over the interval of ḡ; else that B twice.
+    pub batch_sizes: Interval<BatchSize>,
     /// ε.
     pub learning_rate: LearningRate,
     /// ε over the interval of ḡ, or, at a fixed ε, that ε twice.
@@ -241,27 +249,35 @@ fn rate_limit(
     stability: Option<&Findings>,
     scale: &Scale<'_>,
 ) -> Result<RateLimit, PredictError> {
-    let measured = match stability {
-        Some(other) => safe_rate(findings, other)?,
-        None => None,
-    };
-    let (normalized, source) = match measured {
-        Some(rate) => (rate, LimitSource::Stability),
-        None => (
-            largest_trained(findings)
-                .ok_or_else(|| PredictError::NoStableRate(findings.study.name.clone()))?,
-            LimitSource::LargestTrained,
-        ),
-    };
+    let at = |normalized: f64| scale.rate(normalized / scale.inverse_weight_scale());
+    if let Some(other) = stability {
+        let (width, normalized) = safe_rate(findings, other)?;
+        return Ok(RateLimit {
+            learning_rate: at(normalized)?,
+            normalized,
+            source: LimitSource::Stability,
+            width: Some(width),
+            constant: is_constant(other),
+        });
+    }
+    let normalized = largest_trained(findings)
+        .ok_or_else(|| PredictError::NoStableRate(findings.study.name.clone()))?;
     Ok(RateLimit {
-        learning_rate: scale.rate(normalized / scale.inverse_weight_scale())?,
+        learning_rate: at(normalized)?,
         normalized,
-        source,
+        source: LimitSource::LargestTrained,
+        width: None,
+        constant: None,
     })
 }
 
-/// The smallest ε̄_safe over the widths of a stability study of the same networks.
-fn safe_rate(findings: &Findings, other: &Findings) -> Result<Option<f64>, PredictError> {
+fn is_constant(stability: &Findings) -> Option<bool> {
+    let trend = stability.stability.as_ref()?.failure_trend.as_ref()?;
+    Some(trend.normalized_interval()?.contains(&0.0))
+}
+
+/// The smallest ε̄_safe over the widths of a stability study of the same networks, and whose it is.
+fn safe_rate(findings: &Findings, other: &Findings) -> Result<(Width, f64), PredictError> {
     let (one, two) = (&findings.study, &other.study);
     if one.scheme != two.scheme || !one.same_networks(two) {
         return Err(PredictError::OtherStability {
@@ -269,9 +285,22 @@ fn safe_rate(findings: &Findings, other: &Findings) -> Result<Option<f64>, Predi
             stability: two.name.clone(),
         });
     }
-    let widths = other.stability.iter().flat_map(|found| &found.widths);
-    let safe = widths.filter_map(|found| found.failure.safe);
-    Ok(safe.map(|rate| rate.normalized.get()).reduce(f64::min))
+    let Some(found) = &other.stability else {
+        return Err(PredictError::NotStability(two.name.clone()));
+    };
+    let recorded = |width: &&WidthStability| width.points.iter().any(|p| p.runs.recorded > 0);
+    let safe = |found: &WidthStability| match found.failure.safe {
+        Some(rate) => Ok((found.width, rate.normalized.get())),
+        None => Err(PredictError::NoSafeRate {
+            stability: two.name.clone(),
+            width: found.width,
+        }),
+    };
+    let all: Vec<(Width, f64)> = (found.widths.iter().filter(recorded))
+        .map(safe)
+        .collect::<Result<_, _>>()?;
+    let least = all.into_iter().min_by(|a, b| a.1.total_cmp(&b.1));
+    least.ok_or_else(|| PredictError::NoStableRate(two.name.clone()))
 }
 
 /// The largest ε̄ at which at least 75 % of the recorded runs trained.

@@ -53,8 +53,10 @@ impl Scale<'_> {
         let out_of_range = |_| PredictError::OutOfRange(self.study.name.clone());
         let batch = f64::from(size);
         let learning_rate = self.rate_for(noise.value, batch)?;
+        let batch_size = BatchSize::new(size).map_err(out_of_range)?;
         Ok(Pair {
-            batch_size: BatchSize::new(size).map_err(out_of_range)?,
+            batch_size,
+            batch_sizes: Interval::between(batch_size, batch_size),
             learning_rate,
             learning_rates: Interval {
                 low: self.rate_for(noise.interval.low, batch)?,
@@ -90,14 +92,20 @@ impl Scale<'_> {
         noise: Predicted,
         limit: RateLimit,
     ) -> Result<Pair, PredictError> {
-        let real = self.noise(rate.get(), 1.0) / noise.value;
         // The nearest whole size, but a real size below 1 cannot be reached at all.
-        let nearest = if real < 1.0 { real } else { real.round() };
-        let batch_size = self
-            .batch_size(nearest)
-            .ok_or(PredictError::RateTooSmall(rate))?;
+        let size = |noise: f64| {
+            let real = self.noise(rate.get(), 1.0) / noise;
+            self.batch_size(if real < 1.0 { real } else { real.round() })
+        };
+        let batch_size = size(noise.value).ok_or(PredictError::RateTooSmall(rate))?;
+        // The interval may hold noise that no size reaches.
+        let least = size(noise.interval.high).or_else(|| self.batch_size(1.0));
         Ok(Pair {
             batch_size,
+            batch_sizes: Interval {
+                low: least.unwrap_or(batch_size),
+                high: size(noise.interval.low).unwrap_or(batch_size),
+            },
             learning_rate: rate,
             learning_rates: Interval::between(rate, rate),
             noise: self.noise(rate.get(), f64::from(batch_size.get())),

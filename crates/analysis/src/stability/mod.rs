@@ -16,9 +16,9 @@ mod rate;
 pub use rate::Rate;
 
 use crate::law::{Datum, Power};
-use crate::measure::{Place, normalized_rate};
+use crate::measure::{Interval, Place, normalized_rate};
 use crate::observation::{Observed, Scan};
-use crate::resample::{Confidence, Random};
+use crate::resample::{Confidence, Random, Resolution};
 use crate::sample::{Tally, trained_accuracy};
 use onset::{Crossing, Share, crossing, safe};
 use serde::{Deserialize, Serialize};
@@ -56,8 +56,10 @@ pub enum Half {
     At(RateValue),
     /// Above the largest scanned rate.
     AboveGrid,
-    /// Below the smallest scanned rate, or nothing is recorded.
+    /// At or below the smallest scanned rate.
     BelowGrid,
+    /// Nothing is recorded.
+    Unmeasured,
 }
 
 /// The onset of failure at one width.
@@ -94,6 +96,17 @@ pub struct LimitTrend {
     pub normalized_exponent: f64,
     /// The widths, ascending.
     pub widths: Vec<Width>,
+}
+
+impl LimitTrend {
+    /// The interval of q for ε̄: that for ε, moved as q is.
+    pub fn normalized_interval(&self) -> Option<Interval<f64>> {
+        let by = self.normalized_exponent - self.exponent;
+        self.exponent_confidence.map(|found| Interval {
+            low: found.interval.low + by,
+            high: found.interval.high + by,
+        })
+    }
 }
 
 /// What a stability study found.
@@ -143,6 +156,8 @@ pub struct Resampling {
     pub resamples: usize,
     /// Share between the percentiles.
     pub level: f64,
+    /// What the interval accounts for.
+    pub resolution: Resolution,
 }
 
 impl StabilityFindings {
@@ -191,9 +206,10 @@ fn limit(setting: &Setting, scan: &Scan<'_>, failure: Failure) -> Limit {
         .collect();
     let value = |rate: f64| rate_value(setting, scan, rate);
     let half = match crossing(&shares) {
-        Crossing::At(rate) => value(rate).map_or(Half::BelowGrid, Half::At),
+        Crossing::At { rate, .. } => value(rate).map_or(Half::Unmeasured, Half::At),
         Crossing::AboveGrid => Half::AboveGrid,
         Crossing::BelowGrid => Half::BelowGrid,
+        Crossing::Unmeasured => Half::Unmeasured,
     };
     Limit {
         safe: safe(&shares).and_then(value),
@@ -222,13 +238,13 @@ struct Draws {
 }
 
 impl Draws {
-    /// ε_half of the shares as recorded, or of a resample.
+    /// ε_half of the shares as recorded, or of a resample, moved within the grid's resolution.
     fn half(&mut self, of: Drawn) -> Option<Datum> {
         let random = &mut self.random;
         let mut share = |failed: &Vec<bool>| {
             let count = match of {
                 Drawn::Recorded => failed.iter().filter(|f| **f).count(),
-                Drawn::Resampled => (0..failed.len())
+                Drawn::Resampled(_) => (0..failed.len())
                     .filter(|_| failed[random.index(failed.len())])
                     .count(),
             };
@@ -241,12 +257,18 @@ impl Draws {
                 failed: share(failed),
             })
             .collect();
+        // Drawn in any case, so that both resolutions see the same resamples.
+        let offset = self.random.uniform() - 0.5;
+        let steps = match of {
+            Drawn::Resampled(Resolution::SeedsAndGrid) => offset,
+            Drawn::Resampled(Resolution::Seeds) | Drawn::Recorded => 0.0,
+        };
         match crossing(&shares) {
-            Crossing::At(value) => Some(Datum {
+            Crossing::At { rate, step } => Some(Datum {
                 width: self.width,
-                value,
+                value: rate * (steps * step).exp(),
             }),
-            Crossing::AboveGrid | Crossing::BelowGrid => None,
+            Crossing::AboveGrid | Crossing::BelowGrid | Crossing::Unmeasured => None,
         }
     }
 }
@@ -254,7 +276,7 @@ impl Draws {
 #[derive(Debug, Clone, Copy)]
 enum Drawn {
     Recorded,
-    Resampled,
+    Resampled(Resolution),
 }
 
 fn trend(
@@ -271,14 +293,20 @@ fn trend(
         failed: scan.points.iter().map(|p| failure.outcomes(p)).collect(),
         random: Random::stream(resampling.seed, u64::from(scan.width.get())),
     };
-    let mut all: Vec<Draws> = scans.iter().map(draws).collect();
-    let data: Vec<Datum> = (all.iter_mut())
-        .filter_map(|scan| scan.half(Drawn::Recorded))
-        .collect();
+    let (mut fitted, data): (Vec<Draws>, Vec<Datum>) = (scans.iter().map(draws))
+        .filter_map(|mut scan| {
+            let half = scan.half(Drawn::Recorded)?;
+            Some((scan, half))
+        })
+        .unzip();
     let exponent = Power::fit(&data)?.exponent;
+    // A resample in which some fitted width has no ε_half is left out.
     let resampled = (0..resampling.resamples).filter_map(|_| {
-        let halves = all.iter_mut().filter_map(|s| s.half(Drawn::Resampled));
-        Power::fit(&halves.collect::<Vec<_>>()).map(|fit| fit.exponent)
+        let halves: Vec<Option<Datum>> = (fitted.iter_mut())
+            .map(|scan| scan.half(Drawn::Resampled(resampling.resolution)))
+            .collect();
+        let halves: Vec<Datum> = halves.into_iter().collect::<Option<_>>()?;
+        Power::fit(&halves).map(|fit| fit.exponent)
     });
     let exponent_confidence = Confidence::of(resampled.collect(), resampling.level);
     let found = |width: &Width| data.iter().any(|d| d.width == f64::from(width.get()));

@@ -12,12 +12,19 @@ pub struct Share {
 /// Where the share of failures first reaches ½.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Crossing {
-    /// At this ε.
-    At(f64),
+    /// Between two ε.
+    At {
+        /// ε, interpolated.
+        rate: f64,
+        /// ln of the upper ε over the lower.
+        step: f64,
+    },
     /// Above the largest ε.
     AboveGrid,
     /// At or below the smallest ε.
     BelowGrid,
+    /// Nothing is recorded.
+    Unmeasured,
 }
 
 /// The points from the first one of the lowest failure share upwards.
@@ -39,14 +46,19 @@ pub fn safe(shares: &[Share]) -> Option<f64> {
 /// ε_half.
 pub fn crossing(shares: &[Share]) -> Crossing {
     let rising = from_lowest(shares);
-    if rising.first().is_none_or(|first| first.failed >= 0.5) {
-        return Crossing::BelowGrid;
+    match rising.first() {
+        None => return Crossing::Unmeasured,
+        Some(first) if first.failed >= 0.5 => return Crossing::BelowGrid,
+        Some(_) => {}
     }
     let crossed = rising.windows(2).find(|pair| pair[1].failed >= 0.5);
     crossed.map_or(Crossing::AboveGrid, |pair| {
         let part = (0.5 - pair[0].failed) / (pair[1].failed - pair[0].failed);
-        let [low, high] = [pair[0].rate.ln(), pair[1].rate.ln()];
-        Crossing::At((low + part * (high - low)).exp())
+        let step = (pair[1].rate / pair[0].rate).ln();
+        Crossing::At {
+            rate: pair[0].rate * (part * step).exp(),
+            step,
+        }
     })
 }
 
@@ -73,10 +85,11 @@ mod tests {
             (32.0, 1.0),
         ]);
         assert_eq!(safe(&scan), Some(2.0));
-        let Crossing::At(half) = crossing(&scan) else {
+        let Crossing::At { rate, step } = crossing(&scan) else {
             panic!("crosses")
         };
-        assert!((half - 8.0).abs() < 1e-12);
+        assert!((rate - 8.0).abs() < 1e-12);
+        assert!((step - 4.0_f64.ln()).abs() < 1e-12);
     }
 
     #[test]
@@ -84,10 +97,10 @@ mod tests {
         let scan = shares(&[(0.1, 1.0), (1.0, 0.0), (2.0, 0.0), (4.0, 1.0)]);
         assert_eq!(safe(&scan), Some(2.0));
         // From (2, 0) to (4, 1) the middle in ln ε is √8.
-        let Crossing::At(half) = crossing(&scan) else {
+        let Crossing::At { rate, .. } = crossing(&scan) else {
             panic!("crosses")
         };
-        assert!((half - 8.0_f64.sqrt()).abs() < 1e-12);
+        assert!((rate - 8.0_f64.sqrt()).abs() < 1e-12);
     }
 
     #[test]
@@ -100,7 +113,7 @@ mod tests {
             crossing(&shares(&[(1.0, 0.6), (2.0, 0.9)])),
             Crossing::BelowGrid
         );
-        assert_eq!(crossing(&[]), Crossing::BelowGrid);
+        assert_eq!(crossing(&[]), Crossing::Unmeasured);
         assert_eq!(safe(&shares(&[(1.0, 0.1), (2.0, 0.4)])), None);
     }
 }

@@ -36,19 +36,23 @@ fn draw_band(scene: &mut Scene, fit: &Fit, frame: &Frame) {
     if let Some(slopes) = fit.slopes {
         let corners = vec![
             frame.at(0.0, 0.0),
-            frame.at(fit.until, fit.until * slopes.high),
-            frame.at(fit.until, fit.until * slopes.low),
+            frame.at(fit.beyond, fit.beyond * slopes.high),
+            frame.at(fit.beyond, fit.beyond * slopes.low),
         ];
         scene.shape(Shape::polygon(corners, fit.ink).faint(0.14));
     }
 }
 
-/// Solid over the fitted widths, dashed from the origin to them.
+/// Solid over the fitted widths, dashed from the origin to them and beyond them.
 fn draw_fit(scene: &mut Scene, fit: &Fit, frame: &Frame) {
     let at = |x: f64| frame.at(x, fit.slope * x);
     let (from, until) = (at(fit.from), at(fit.until));
-    scene.shape(Shape::line(at(0.0), from, fit.ink, 1.3).dashed([4.0, 3.0]));
+    let dashed = |from, to| Shape::line(from, to, fit.ink, 1.3).dashed([4.0, 3.0]);
+    scene.shape(dashed(at(0.0), from));
     scene.shape(Shape::line(from, until, fit.ink, 1.6));
+    if fit.beyond > fit.until {
+        scene.shape(dashed(until, at(fit.beyond)));
+    }
 }
 
 fn draw_curve(scene: &mut Scene, series: &Series, frame: &Frame) {

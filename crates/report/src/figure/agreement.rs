@@ -8,6 +8,7 @@ use crate::palette::Ink;
 use crate::{phrase, words};
 use analysis::compare::{self, Found, SearchAgreement};
 use analysis::{Measure, SearchFindings, StudyBrief};
+use spec::SearchKind;
 
 /// The agreement of the group's searches, if it has both.
 pub fn figures(group: &Group<'_>) -> Vec<Figure> {
@@ -39,7 +40,7 @@ fn blank(group: &Group<'_>, study: &StudyBrief, what: &str) -> Figure {
         kind: FigureKind::Agreement,
         group: group.label.clone(),
         title: String::new(),
-        subtitle: vec![words::settings(study)],
+        subtitle: subtitle(group, study),
         x: axis.clone(),
         y: axis,
         legend: "width".into(),
@@ -50,6 +51,25 @@ fn blank(group: &Group<'_>, study: &StudyBrief, what: &str) -> Figure {
         hollow: None,
         notes: Vec::new(),
     }
+}
+
+/// The settings; where several studies share a figure, also which two are compared: the first with either search.
+fn subtitle(group: &Group<'_>, study: &StudyBrief) -> Vec<String> {
+    let first = |kind: SearchKind| {
+        let with = (group.members.iter()).find(|findings| findings.search(kind).is_some());
+        with.map_or_else(String::new, |findings| findings.study.name.clone())
+    };
+    if group.members.len() < 2 {
+        return vec![words::settings(study)];
+    }
+    vec![
+        words::shared_settings(study),
+        format!(
+            "batch-size search of {}, learning-rate search of {}",
+            first(SearchKind::BatchSize),
+            first(SearchKind::LearningRate)
+        ),
+    ]
 }
 
 fn series(at: usize, count: usize, pair: &SearchAgreement, mark: Mark) -> Series {

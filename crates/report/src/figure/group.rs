@@ -37,9 +37,5 @@ pub fn groups(findings: &[Findings]) -> Vec<Group<'_>> {
 }
 
 fn alike(one: &StudyBrief, other: &StudyBrief) -> bool {
-    one.same_networks(other)
-        && one.scheme == other.scheme
-        && one.regularizers == other.regularizers
-        && one.momentum == other.momentum
-        && one.weight_scale == other.weight_scale
+    one.same_networks(other) && one.scheme == other.scheme
 }

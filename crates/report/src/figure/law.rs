@@ -53,7 +53,10 @@ fn law_figure(group: &Group<'_>, measure: Measure, sources: &[Source<'_>]) -> Op
         kind: FigureKind::Law,
         group: group.label.clone(),
         title: format!("Optimal {} against width", words::measure_name(measure)),
-        subtitle: vec![words::settings(study)],
+        subtitle: vec![match several {
+            true => words::shared_settings(study),
+            false => words::settings(study),
+        }],
         x: AxisSpec::linear("width w", "").showing(Extent::FromZero),
         y: AxisSpec::linear(words::optimal(measure), magnitude.unit(measure.unit()))
             .showing(Extent::FromZero),
@@ -77,10 +80,13 @@ fn law_figure(group: &Group<'_>, measure: Measure, sources: &[Source<'_>]) -> Op
             words::search(source.search.kind),
             words::fixed(source.search)
         );
+        let mut line = phrase::law_line(source.search);
         if several {
-            label += &format!(" ({})", source.findings.study.name);
+            let study = &source.findings.study;
+            label += &format!(" ({})", study.name);
+            line = format!("{}, {}: {line}", study.name, words::runs_per_point(study));
         }
-        figure.subtitle.push(phrase::law_line(source.search));
+        figure.subtitle.push(line);
         figure.fits.extend(fit(source.search, magnitude, ink));
         figure.series.push(Series {
             label,
@@ -213,6 +219,7 @@ fn fit(search: &SearchFindings, magnitude: Magnitude, ink: Ink) -> Option<Fit> {
             .slope_confidence
             .map(|confidence| magnitude.scaled_interval(confidence.interval)),
         from: law.widths.first().map_or(0.0, |w| f64::from(w.get())),
-        until: widths.fold(0.0, f64::max),
+        until: law.widths.last().map_or(0.0, |w| f64::from(w.get())),
+        beyond: widths.fold(0.0, f64::max),
     })
 }

@@ -252,10 +252,12 @@ pub struct Fit {
     pub slope: f64,
     /// Interval of the slope, drawn as a band.
     pub slopes: Option<Interval<f64>>,
-    /// How far it reaches in x.
-    pub until: f64,
-    /// Where the fitted values begin; the line is solid from here to `until`.
+    /// Where the fitted values begin;
     pub from: f64,
+    /// where they end, so that the line is solid between;
+    pub until: f64,
+    /// and how far it reaches in x.
+    pub beyond: f64,
 }
 
 impl Figure {

@@ -27,7 +27,7 @@ impl Ranges {
         xs.extend(figure.spans.iter().flat_map(|s| [s.ends.low, s.ends.high]));
         for fit in &figure.fits {
             let slope = fit.slopes.map_or(fit.slope, |slopes| slopes.high);
-            ys.push(slope * fit.until);
+            ys.push(slope * fit.beyond);
         }
         if figure.diagonal {
             let both: Vec<f64> = xs.iter().chain(&ys).copied().collect();

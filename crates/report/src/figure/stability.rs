@@ -146,7 +146,7 @@ fn trend_words(trend: &LimitTrend, against: Against) -> String {
         ),
         Against::RateTimesWidth => format!(
             "half of the runs at ε̄_{{half}} ∝ w^q, q = {} ({widths}; expected 0)",
-            number::with_interval(trend.normalized_exponent, None)
+            number::with_interval(trend.normalized_exponent, trend.normalized_interval())
         ),
     }
 }

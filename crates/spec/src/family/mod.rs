@@ -121,12 +121,18 @@ impl Family {
             .map_err(|misfit| FamilyError::Misfit { width, misfit })
     }
 
-    /// A short label such as `2LP`, `CNN` or `WRN`.
+    /// A short label such as `2LP`, `2LP×512` (layers of 512 widths), `CNN` or `WRN`.
     pub fn label(&self) -> String {
         match self {
             Self::Mlp { hidden } if hidden == &[4, 2, 1] => "BH".into(),
             Self::Mlp { hidden } if hidden == &[1, 4, 4] => "TH".into(),
-            Self::Mlp { hidden } => format!("{}LP", hidden.len()),
+            Self::Mlp { hidden } => match hidden.first() {
+                Some(multiple) if hidden.iter().any(|other| other != multiple) => {
+                    format!("{}LP {hidden:?}", hidden.len())
+                }
+                Some(1) | None => format!("{}LP", hidden.len()),
+                Some(multiple) => format!("{}LP×{multiple}", hidden.len()),
+            },
             Self::Cnn { .. } => "CNN".into(),
             Self::Wrn { .. } => "WRN".into(),
             Self::Layers { .. } => "custom".into(),
@@ -186,6 +192,18 @@ mod tests {
             ),
             6_356
         );
+    }
+
+    #[test]
+    fn labels_tell_families_apart() {
+        for (hidden, label) in [
+            (vec![1, 1], "2LP"),
+            (vec![512, 512], "2LP×512"),
+            (vec![4, 2, 1], "BH"),
+            (vec![2, 1], "2LP [2, 1]"),
+        ] {
+            assert_eq!(Family::Mlp { hidden }.label(), label);
+        }
     }
 
     #[test]

@@ -173,8 +173,21 @@ impl StudyFile {
             file = Self::deserialize(toml::Value::Table(table.clone()))
                 .map_err(|error| wrong_override(change, with_suggestion(error.message())))?;
         }
-        file.search.kind_overridden = overrides.iter().any(|change| change.key == "search.kind");
+        let changes = |key: &str| overrides.iter().any(|change| change.key == key);
+        file.search.kind_overridden = changes("search.kind");
+        if changes("family.widths") {
+            file.keep_studied_widths();
+        }
         Ok(file)
+    }
+
+    /// Rules for widths that an override has left out go with them.
+    fn keep_studied_widths(&mut self) {
+        let studied = &self.family.widths;
+        for rule in &mut self.by_width {
+            rule.widths.retain(|width| studied.contains(width));
+        }
+        self.by_width.retain(|rule| !rule.widths.is_empty());
     }
 }
 
@@ -188,9 +201,10 @@ fn wrong_override(change: &Override, message: String) -> StudyError {
 
 /// Sets the value under a dotted key, making tables on the way.
 fn set(table: &mut toml::Table, change: &Override) -> Result<(), StudyError> {
+    // What is no value is a word without its quotes.
+    let word = || toml::Value::String(change.value.clone());
     let wrapped: toml::Table = toml::from_str(&format!("value = {}", change.value))
-        .or_else(|_| toml::from_str(&format!("value = {:?}", change.value)))
-        .map_err(|_| wrong_override(change, "the value is not TOML".into()))?;
+        .unwrap_or_else(|_| toml::Table::from_iter([("value".to_owned(), word())]));
     let mut parts = change.key.split('.').collect::<Vec<_>>();
     let last = parts.pop().unwrap_or_default();
     let mut inner = table;

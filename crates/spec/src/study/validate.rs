@@ -23,6 +23,8 @@ pub(super) type Checked<T> = Result<T, StudyError>;
 const WEIGHT_SCALE: f64 = 2.0;
 const MOMENTUM: f64 = 0.9;
 const SEEDS: u32 = 20;
+/// Plans list every run.
+const MOST_SEEDS: u32 = 10_000;
 const EXTEND: u32 = 8;
 
 pub fn study(name: &str, file: StudyFile, source: &Source<'_>) -> Checked<Study> {
@@ -43,14 +45,23 @@ pub fn study(name: &str, file: StudyFile, source: &Source<'_>) -> Checked<Study>
         ));
     }
     let time = bounds(file.time.epochs, file.time.steps, "time", source)?;
-    let by_width = file
+    let by_width: Vec<WidthRule> = file
         .by_width
         .into_iter()
         .map(|table| width_rule(table, time, &widths, source))
         .collect::<Checked<_>>()?;
+    let ruled = |width: &&Width| by_width.iter().filter(|r| r.widths.contains(width)).count();
+    if let Some(twice) = widths.iter().find(|width| ruled(width) > 1) {
+        let message = format!("width {twice} is in two tables; put all that differs into one");
+        return Err(source.about("by_width", message));
+    }
     let seeds = file.seeds.unwrap_or(SEEDS);
     if seeds == 0 {
         return Err(source.about("seeds", "0 repetitions measure nothing; give at least 1"));
+    }
+    if seeds > MOST_SEEDS {
+        let message = format!("a point can have {MOST_SEEDS} repetitions at most, not {seeds}");
+        return Err(source.about("seeds", message));
     }
     let study = Study {
         name: name.into(),
@@ -408,6 +419,7 @@ pub fn check_against_data(study: &Study, source: &Source<'_>) -> Checked<()> {
     if study.setting.command().is_some() {
         return Ok(());
     }
+    check_crop(study, source)?;
     for width in &study.widths {
         study
             .setting
@@ -415,4 +427,23 @@ pub fn check_against_data(study: &Study, source: &Source<'_>) -> Checked<()> {
             .map_err(|error| source.about("family", error))?;
     }
     Ok(())
+}
+
+/// An image must not be moved out of its frame.
+fn check_crop(study: &Study, source: &Source<'_>) -> Checked<()> {
+    let padding = study.setting.regularizers.augmentation.crop_padding as usize;
+    let Some(content) = study.setting.task.content() else {
+        return Ok(());
+    };
+    let side = content.shape.height.min(content.shape.width);
+    if padding == 0 || padding < side {
+        return Ok(());
+    }
+    let message = format!(
+        "images of {}×{} can be moved by {} pixels at most, not {padding}",
+        content.shape.height,
+        content.shape.width,
+        side - 1
+    );
+    Err(source.about("regularizers.crop_padding", message))
 }
