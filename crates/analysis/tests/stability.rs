@@ -4,8 +4,9 @@ mod support;
 
 use analysis::compare::{CompareError, schemes};
 use analysis::predict::LimitSource;
+use analysis::resample::Resolution;
 use analysis::stability::Half;
-use analysis::{Findings, Request, analyse, predict};
+use analysis::{Findings, Fixed, Interval, Options, Request, analyse, analyse_points, predict};
 use spec::{Outcome, Width};
 use support::{records, study, trained};
 
@@ -99,6 +100,89 @@ fn predictions_keep_to_the_measured_limit() {
     let other = stability("standard", |w| 200.0 / w);
     let error = predict(&findings, Some(&other), &request).unwrap_err();
     assert!(error.to_string().contains("does not apply"), "{error}");
+}
+
+/// The interval of q in what accounts for runs alone, and for the grid as well.
+fn trend_intervals(widths: &[u32], limit: impl Fn(u32) -> f64) -> [Interval<f64>; 2] {
+    let study = study("ntk", widths, 4, SEARCH);
+    let all = records(&study, |point, _| {
+        if point.learning_rate.get() > limit(point.width.get()) {
+            Outcome::Diverged { step: 1 }
+        } else {
+            trained(0.9)
+        }
+    });
+    [Resolution::Seeds, Resolution::SeedsAndGrid].map(|resolution| {
+        let options = Options {
+            resolution,
+            ..Options::default()
+        };
+        let findings = analyse_points(&study, &spec::points(&study), &all, options);
+        let trend = findings.stability.unwrap().failure_trend.unwrap();
+        assert_eq!(trend.exponent, 0.0);
+        trend.exponent_confidence.unwrap().interval
+    })
+}
+
+#[test]
+fn a_limit_is_known_to_a_step_of_the_grid_and_no_better() {
+    // All runs train at ε = 8 and none at 11, at both widths: resamples find the same.
+    let [runs, grid] = trend_intervals(&[8, 16], |_| 10.0);
+    assert_eq!((runs.low, runs.high), (0.0, 0.0));
+    // Half a step up at one width and down at the other is the most: ln(11/8) / ln 2 = 0.459.
+    let most = (11.0_f64 / 8.0).ln() / 2.0_f64.ln();
+    assert!(grid.high < most && grid.high > 0.6 * most, "{grid:?}");
+    assert!(grid.low > -most && grid.low < -0.6 * most, "{grid:?}");
+}
+
+#[test]
+fn a_width_without_a_limit_is_in_no_resample() {
+    // At w = 4 all runs fail at every rate.
+    let [runs, _] = trend_intervals(&[4, 8, 16], |w| if w == 4 { 0.5 } else { 10.0 });
+    assert_eq!((runs.low, runs.high), (0.0, 0.0));
+}
+
+#[test]
+fn limits_that_are_not_there_are_refused() {
+    let search = "kind = \"batch-size\"\nlearning_rate = 1.2\nbatch_sizes = [16, 32, 64, 128]";
+    let law = study("ntk", &[8, 16], 4, search);
+    let all = records(&law, |p, seed| {
+        let best = p.width.get() * p.batch_size.get() == 512;
+        trained(if best { 0.9 } else { 0.8 } + 0.0001 * (seed % 2) as f64)
+    });
+    let findings = analyse(&law, &all);
+    let request = Request {
+        width: Width::new(32).unwrap(),
+        search: None,
+        fixed: None,
+    };
+    let refusal = |stability: &Findings| {
+        predict(&findings, Some(stability), &request)
+            .unwrap_err()
+            .to_string()
+    };
+    assert!(refusal(&findings).contains("is no stability study"));
+    let none_safe = stability("ntk", |w| if w < 10.0 { 0.5 } else { 10.0 });
+    assert!(refusal(&none_safe).contains("at width 8 of"));
+    let mut other = stability("ntk", |_| 10.0);
+    other.study.momentum = spec::Momentum::new(0.0).unwrap();
+    assert!(refusal(&other).contains("optimizer"));
+    // The limit of w = 8 is below those of the others, and not constant.
+    let rising = stability("ntk", |w| w);
+    let limit = predict(&findings, Some(&rising), &request).unwrap().limit;
+    assert_eq!(limit.width, Width::new(8).ok());
+    assert_eq!(limit.constant, Some(false));
+    // At a fixed rate it is the batch size that has an interval.
+    let rate = spec::LearningRate::new(1.2).unwrap();
+    let fixed = Request {
+        fixed: Some(Fixed::LearningRate(rate)),
+        ..request
+    };
+    let pair = predict(&findings, None, &fixed).unwrap().chosen.unwrap();
+    // B = 64 at w = 8 and 32 at w = 16: 16 at w = 32.
+    assert_eq!(pair.batch_size.get(), 16);
+    let sizes = pair.batch_sizes;
+    assert!(sizes.low.get() < 16 && sizes.high.get() > 16, "{sizes:?}");
 }
 
 #[test]

@@ -82,6 +82,21 @@ fn one_search_can_be_cut_out_of_a_pair() {
 }
 
 #[test]
+fn rules_by_width_go_with_the_widths() {
+    let rule = |widths: &str| format!("[[by_width]]\nwidths = {widths}\nepochs = 2\n");
+    let ruled = format!("{GOOD}\n{}", rule("[4, 8]"));
+    let study = read(&ruled, &["family.widths=[8, 16]"]).unwrap();
+    assert_eq!(study.by_width[0].widths, [spec::Width::new(8).unwrap()]);
+    let study = read(&ruled, &["family.widths=[16]"]).unwrap();
+    assert!(study.by_width.is_empty());
+    // In the file itself it is a mistake, and so is a width with two rules.
+    let error = read(&format!("{GOOD}\n{}", rule("[5]")), &[]).unwrap_err();
+    assert!(error.contains("width 5 is not among"), "{error}");
+    let error = read(&format!("{ruled}\n{}", rule("[8]")), &[]).unwrap_err();
+    assert!(error.contains("width 8 is in two tables"), "{error}");
+}
+
+#[test]
 fn time_scale_scales_every_bound() {
     let study = read(GOOD, &["search.reference_steps=1000"])
         .unwrap()
