@@ -4,7 +4,6 @@ use anyhow::{Context, Result};
 use engine::data::{self, Store};
 use spec::{Override, Study, Task};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 /// A study that comes with the program.
 pub struct BuiltIn {
@@ -118,12 +117,7 @@ pub fn complete(mut study: Study) -> Result<Study> {
     }
     if let Task::Files(files) = &study.setting.task {
         let content = data::inspect_files(files)?;
-        let files = spec::task::FileTask {
-            content: Some(content),
-            ..files.clone()
-        };
-        Arc::make_mut(&mut study.setting).task = Task::Files(files);
-        study.check_data()?;
+        study = study.with_content(content)?;
     }
     Ok(study)
 }

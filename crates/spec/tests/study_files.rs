@@ -171,3 +171,28 @@ fn mistakes_name_their_line_and_remedy() {
         assert!(error.starts_with(expected), "{bad}: {error}");
     }
 }
+
+#[test]
+fn what_has_not_trained_depends_on_the_classes() {
+    let files = "files = { path = \".\", train_images = \"x\", train_labels = \"y\", \
+                 test_images = \"u\", test_labels = \"v\", validation = 10 }";
+    let own = GOOD.replacen("dataset = \"digits\"", files, 1);
+    let stall = |changes: &[&str], classes: usize| {
+        let content = spec::task::FileContent {
+            shape: spec::Shape::flat(8),
+            classes,
+            split: spec::task::SplitSizes {
+                train: 3000,
+                validation: 10,
+                test: 100,
+            },
+            digest: String::new(),
+        };
+        let study = read(&own, changes).unwrap().with_content(content).unwrap();
+        study.setting.evaluation.stall_accuracy
+    };
+    // c + (1 − c)/9 with c = 1/10 and 1/2.
+    assert_eq!(stall(&[], 10), 0.2);
+    assert!((stall(&[], 2) - 5.0 / 9.0).abs() < 1e-12);
+    assert_eq!(stall(&["time.stall_accuracy=0.4"], 2), 0.4);
+}

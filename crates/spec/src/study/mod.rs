@@ -15,6 +15,7 @@ pub(crate) use error::nearest;
 use crate::command::CommandRules;
 use crate::quantity::{BatchSize, LearningRate, Width};
 use crate::run::Setting;
+use crate::task::{FileContent, Task};
 use crate::time::TimeBounds;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -47,6 +48,8 @@ pub struct Study {
     pub spending: Spending,
     /// How the study's own command is run, if it has one.
     pub command_rules: Option<CommandRules>,
+    /// Whether the file leaves it to the number of classes below which accuracy a run has not trained.
+    pub usual_stall: bool,
 }
 
 /// Which seeds of a point are trained.
@@ -182,9 +185,22 @@ impl Study {
         validate::study(name, file, &source)
     }
 
-    /// Checks batch sizes and networks against the data, for a study of the
-    /// user's own files once their content is known.
-    pub fn check_data(&self) -> Result<(), StudyError> {
+    /// Completes a study of the user's own files with what they hold, and checks batch sizes and
+    /// networks against it.
+    pub fn with_content(mut self, content: FileContent) -> Result<Self, StudyError> {
+        let usual = self.usual_stall;
+        let setting = Arc::make_mut(&mut self.setting);
+        if let Task::Files(files) = &mut setting.task {
+            if usual {
+                setting.evaluation.stall_accuracy = trainer::stall_accuracy(content.classes);
+            }
+            files.content = Some(content);
+        }
+        self.check_data()?;
+        Ok(self)
+    }
+
+    fn check_data(&self) -> Result<(), StudyError> {
         let source = error::Source {
             origin: PathBuf::from(&self.name),
             text: "",

@@ -195,8 +195,12 @@ fn told_what_it_needs(family: &CommandFamily, source: &Source<'_>) -> Checked<()
     }
 }
 
-/// The usual rule of stalling. With chance accuracy c a run has not trained below
-/// c + (1 − c)/9, the paper's 0.2 for ten classes.
+/// With chance accuracy c a run has not trained below c + (1 − c)/9: the paper's 0.2 for ten classes.
+pub fn stall_accuracy(classes: usize) -> f64 {
+    (classes + 8) as f64 / (9 * classes) as f64
+}
+
+/// The same for a task whose chance accuracy is declared, and the paper's for others.
 pub fn usual_evaluation(task: &Task) -> Evaluation {
     let usual = Evaluation::default();
     match task {

@@ -29,6 +29,7 @@ const EXTEND: u32 = 8;
 
 pub fn study(name: &str, file: StudyFile, source: &Source<'_>) -> Checked<Study> {
     let setting = Arc::new(setting(&file, source)?);
+    let usual_stall = file.time.stall_accuracy.is_none();
     let command_rules = trainer::rules(file.trainer.as_ref(), source)?;
     let widths = axis(file.family.widths, "family.widths", source)?;
     let extend = file.search.extend.unwrap_or(EXTEND);
@@ -76,6 +77,7 @@ pub fn study(name: &str, file: StudyFile, source: &Source<'_>) -> Checked<Study>
         extend,
         spending,
         command_rules,
+        usual_stall,
     };
     check_against_data(&study, source)?;
     Ok(study.with_time_scale(scale))
