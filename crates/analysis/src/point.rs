@@ -60,7 +60,10 @@ impl PointFindings {
             late_accuracy: Sample::of(&late),
             late: Late::of(observed.records()),
             few_trained: runs.few_trained(),
-            seconds: observed.records().map(|record| record.seconds).sum(),
+            // An empty sum of floats is −0.
+            seconds: observed
+                .records()
+                .fold(0.0, |sum, record| sum + record.seconds),
         }
     }
 
