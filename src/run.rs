@@ -40,14 +40,10 @@ pub fn run(args: &RunStudyArgs) -> Result<()> {
     display.clear();
     let finish = finish?;
     folder.ledger.refresh()?;
-    let trained = folder.ledger.runs() - before;
+    // Somebody may have taken records away meanwhile.
+    let trained = folder.ledger.runs().saturating_sub(before);
     if finish == Finish::Interrupted {
-        let again = std::env::args().collect::<Vec<_>>().join(" ");
-        return Err(Interrupted {
-            recorded: folder.ledger.runs(),
-            again,
-        }
-        .into());
+        return Err(Interrupted::after(folder.ledger.runs()).into());
     }
     if !args.quiet {
         let resumed = match display.runs_resumed() {
