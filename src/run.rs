@@ -71,7 +71,7 @@ pub fn run(args: &RunStudyArgs) -> Result<()> {
 /// has trained them meanwhile.
 pub fn failed_runs(folder: &Folder) -> Result<Option<FailedRuns>> {
     let records: Vec<&Record> = folder.ledger.records().collect();
-    let points = folder.grown(&records).points;
+    let points = folder.asked(&folder.grown(&records), &records);
     let failed = folder.failed_runs(&points)?;
     let newest = failed.iter().max_by_key(|run| run.failure.at_ms);
     Ok(newest.map(|newest| FailedRuns {
