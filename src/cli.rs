@@ -10,6 +10,9 @@ use crate::device::{Choice, DeviceArgs, Precision};
 use crate::examples;
 use crate::prepare::PrepareArgs;
 use crate::slurm::SlurmCommand;
+use crate::values::{
+    batch_size, instructions, learning_rate, override_, positive, seconds, threads, width,
+};
 use crate::work::WorkArgs;
 use clap::{Args, Parser, Subcommand};
 use engine::kernels::Isa;
@@ -145,7 +148,7 @@ pub struct RunStudyArgs {
     #[command(flatten)]
     pub device: DeviceArgs,
     /// Save a run that is under way after so many seconds, in case it is killed
-    #[arg(long, value_name = "SECONDS", value_parser = positive, default_value_t = 60.0)]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value_t = 60.0)]
     pub checkpoint_every: f64,
     /// Show no progress
     #[arg(long, short)]
@@ -170,7 +173,7 @@ pub struct BenchArgs {
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub only: String,
     /// Time for each network
-    #[arg(long, value_name = "SECONDS", value_parser = positive, default_value_t = 1.0)]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value_t = 1.0)]
     pub seconds: f64,
     /// Runs at once in the last column [default: one per core]
     #[arg(long, value_name = "N", value_parser = threads)]
@@ -373,48 +376,4 @@ pub struct GuardArgs {
     /// Time between asking the group to end and killing it
     #[arg(long, value_name = "SECONDS")]
     pub grace: f64,
-}
-
-fn number<T: std::str::FromStr>(text: &str, what: &str) -> Result<T, String> {
-    text.parse().map_err(|_| format!("`{text}` is not {what}"))
-}
-
-fn width(text: &str) -> Result<Width, String> {
-    Width::new(number(text, "a whole number")?).map_err(|error| error.to_string())
-}
-
-fn batch_size(text: &str) -> Result<BatchSize, String> {
-    BatchSize::new(number(text, "a whole number")?).map_err(|error| error.to_string())
-}
-
-fn learning_rate(text: &str) -> Result<LearningRate, String> {
-    LearningRate::new(number(text, "a number")?).map_err(|error| error.to_string())
-}
-
-fn instructions(text: &str) -> Result<Isa, String> {
-    let sets = Isa::available();
-    let found = sets.iter().copied().find(|set| set.to_string() == text);
-    found.ok_or_else(|| {
-        let names: Vec<String> = sets.iter().map(ToString::to_string).collect();
-        format!("this processor has {}", names.join(", "))
-    })
-}
-
-pub fn positive(text: &str) -> Result<f64, String> {
-    let value: f64 = number(text, "a number")?;
-    match value.is_finite() && value > 0.0 {
-        true => Ok(value),
-        false => Err(format!("`{text}` is not finite and above 0")),
-    }
-}
-
-pub fn threads(text: &str) -> Result<usize, String> {
-    match number(text, "a whole number")? {
-        0 => Err("at least 1 run must train at once".into()),
-        threads => Ok(threads),
-    }
-}
-
-fn override_(text: &str) -> Result<Override, String> {
-    Override::parse(text).ok_or_else(|| "expected KEY=VALUE, e.g. search.batch_size=16".into())
 }

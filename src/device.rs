@@ -74,7 +74,7 @@ pub struct DeviceArgs {
     #[arg(long, value_enum, default_value_t = Precision::Tf32)]
     pub precision: Precision,
     /// Runs trained at once on the processor [default: one per core]
-    #[arg(long, value_name = "N", value_parser = crate::cli::threads)]
+    #[arg(long, value_name = "N", value_parser = crate::values::threads)]
     pub threads: Option<usize>,
 }
 
@@ -140,7 +140,7 @@ impl DeviceArgs {
         }
         let found = self.gpus(None);
         if let Err(error) = &found {
-            eprintln!("noisescale: training on the processor: {error}");
+            crate::output::tell!("noisescale: training on the processor: {error}");
         }
         found.ok()
     }

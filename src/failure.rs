@@ -1,5 +1,6 @@
 //! How a command fails: one sentence, and an exit code that says whose turn it is.
 
+use crate::output::tell;
 use crate::studies::UnknownStudy;
 use analysis::PredictError;
 use engine::data::DataError;
@@ -24,6 +25,19 @@ pub struct Interrupted {
     pub recorded: usize,
     /// The command that goes on.
     pub again: String,
+}
+
+impl Interrupted {
+    /// With so many runs recorded, by the command that this process was called with.
+    pub fn after(recorded: usize) -> Self {
+        let words: Vec<String> = std::env::args_os()
+            .map(|word| word.to_string_lossy().into_owned())
+            .collect();
+        Self {
+            recorded,
+            again: words.join(" "),
+        }
+    }
 }
 
 /// A study's own command failed at some runs; all others are recorded.
@@ -63,13 +77,13 @@ pub struct Mistake(pub String);
 
 /// Prints the error and ends the program.
 pub fn exit(error: &anyhow::Error) -> ! {
-    eprintln!("noisescale: {error}");
+    tell!("noisescale: {error}");
     std::process::exit(code(error).into())
 }
 
 /// Prints the error and gives the exit code.
 pub fn report(error: &anyhow::Error) -> ExitCode {
-    eprintln!("noisescale: {error}");
+    tell!("noisescale: {error}");
     ExitCode::from(code(error))
 }
 

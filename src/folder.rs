@@ -46,7 +46,6 @@ impl Folder {
     /// Opens or makes the folder of a study; an older copy of the study there is
     /// replaced, and its runs that are still in the study keep counting.
     pub fn create(dir: &Path, study: Study, text: &str, overrides: &[Override]) -> Result<Self> {
-        let ledger = Ledger::create(dir)?;
         let mut overrides = overrides.to_vec();
         if let Task::Files(files) = &study.setting.task {
             // The copy lies elsewhere than the file it came from.
@@ -54,15 +53,16 @@ impl Folder {
                 .with_context(|| format!("{}: cannot find the data", files.path.display()))?;
             overrides.push(Override {
                 key: "task.files.path".into(),
-                value: format!("{:?}", path.display().to_string()),
+                value: in_toml(&path)?,
             });
         }
         if let Some(rules) = &study.command_rules {
             overrides.push(Override {
                 key: "trainer.folder".into(),
-                value: format!("{:?}", rules.folder.display().to_string()),
+                value: in_toml(&rules.folder)?,
             });
         }
+        let ledger = Ledger::create(dir)?;
         StudyCopy {
             text: text.into(),
             overrides,
@@ -115,6 +115,18 @@ impl Folder {
         Ok(failed.into_values().collect())
     }
 
+    /// The points that the study asks for now: those so far and, once all that it wants of them is
+    /// recorded, the values that its grid wants next.
+    pub fn asked(&self, grown: &Grown, records: &[&Record]) -> Vec<Point> {
+        let study = &self.study;
+        let left = analysis::wanted(study, &grown.points, records.iter().copied());
+        if grown.wanted.is_empty() || !left.is_empty() {
+            return grown.points.clone();
+        }
+        let all: Vec<Extension> = (grown.grown.iter().chain(&grown.wanted)).cloned().collect();
+        extended_points(study, &all)
+    }
+
     /// The study's points and those that its grid has grown by so far: an end
     /// that the best interval touches asks for one more value, and so on, as long as
     /// the values asked for have been trained.
@@ -150,6 +162,28 @@ impl Folder {
             grown.extend(begun);
         }
     }
+}
+
+/// A path as a value of a study file: UTF-8, on one line, escaped as TOML wants it and Rust's own
+/// quotes are not.
+fn in_toml(path: &Path) -> Result<String> {
+    let text = path.to_str().ok_or_else(|| {
+        Mistake(format!(
+            "{}: the name is not UTF-8, so no study file can hold it; give the folder another one",
+            path.display()
+        ))
+    })?;
+    let mut quoted = String::from("\"");
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => quoted.extend(['\\', c]),
+            // Also those that would end the line.
+            c if c.is_control() => quoted.push_str(&format!("\\u{:04X}", u32::from(c))),
+            c => quoted.push(c),
+        }
+    }
+    quoted.push('"');
+    Ok(quoted)
 }
 
 /// A run that failed and has no record.

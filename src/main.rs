@@ -26,6 +26,7 @@ mod status;
 mod studies;
 mod trace;
 mod train;
+mod values;
 mod work;
 
 use clap::Parser;

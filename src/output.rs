@@ -1,5 +1,5 @@
-//! Standard output, which readers may close at any moment: `println!` would panic then, and
-//! end a study that `head` has seen enough of.
+//! Standard output and standard error, which readers may close at any moment: `println!` and
+//! `eprintln!` would panic then, and end a study that `head` has seen enough of.
 
 use crate::failure;
 use anyhow::Context;
@@ -13,11 +13,26 @@ macro_rules! say {
 }
 pub(crate) use say;
 
+/// Writes a line to standard error, with the arguments of `format!`.
+macro_rules! tell {
+    ($($text:tt)*) => {
+        $crate::output::remark(&format!($($text)*))
+    };
+}
+pub(crate) use tell;
+
 /// Writes a line, or ends the program with a sentence where that is impossible, as on a full disk.
 pub fn line(text: &str) {
     if let Err(error) = print(&format!("{text}\n")) {
         failure::exit(&error);
     }
+}
+
+/// Writes a line to standard error. Where that is impossible there is nobody left to tell.
+pub fn remark(text: &str) {
+    let _ = io::stderr()
+        .lock()
+        .write_all(format!("{text}\n").as_bytes());
 }
 
 /// Writes a result to standard output. A reader who has seen enough, as `head` has, is no error.
@@ -52,7 +67,7 @@ impl Form {
     pub fn remark(self, text: &str) {
         match self {
             Self::Words => say!("{text}"),
-            Self::Json => eprintln!("{text}"),
+            Self::Json => remark(text),
         }
     }
 

@@ -3,7 +3,7 @@
 use crate::cli::{CourseArgs, ExportArgs, PredictArgs, ReportArgs};
 use crate::failure::Mistake;
 use crate::folder::Folder;
-use crate::output::{print, say};
+use crate::output::{print, say, tell};
 use ::report::number::significant;
 use analysis::course::course;
 use analysis::equal_time::equal_time;
@@ -36,10 +36,10 @@ pub fn run(args: &ReportArgs) -> Result<()> {
 pub fn write(folders: &[Folder], out: &Path, json: bool) -> Result<()> {
     for folder in folders {
         for warning in folder.ledger.warnings() {
-            eprintln!("noisescale: warning: {warning}");
+            tell!("noisescale: warning: {warning}");
         }
         for conflict in folder.ledger.conflicts() {
-            eprintln!("noisescale: alarm: {conflict}");
+            tell!("noisescale: alarm: {conflict}");
         }
     }
     let findings: Vec<Findings> = folders.iter().map(Folder::findings).collect();

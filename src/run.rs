@@ -40,14 +40,10 @@ pub fn run(args: &RunStudyArgs) -> Result<()> {
     display.clear();
     let finish = finish?;
     folder.ledger.refresh()?;
-    let trained = folder.ledger.runs() - before;
+    // Somebody may have taken records away meanwhile.
+    let trained = folder.ledger.runs().saturating_sub(before);
     if finish == Finish::Interrupted {
-        let again = std::env::args().collect::<Vec<_>>().join(" ");
-        return Err(Interrupted {
-            recorded: folder.ledger.runs(),
-            again,
-        }
-        .into());
+        return Err(Interrupted::after(folder.ledger.runs()).into());
     }
     if !args.quiet {
         let resumed = match display.runs_resumed() {
@@ -75,7 +71,7 @@ pub fn run(args: &RunStudyArgs) -> Result<()> {
 /// has trained them meanwhile.
 pub fn failed_runs(folder: &Folder) -> Result<Option<FailedRuns>> {
     let records: Vec<&Record> = folder.ledger.records().collect();
-    let points = folder.grown(&records).points;
+    let points = folder.asked(&folder.grown(&records), &records);
     let failed = folder.failed_runs(&points)?;
     let newest = failed.iter().max_by_key(|run| run.failure.at_ms);
     Ok(newest.map(|newest| FailedRuns {

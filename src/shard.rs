@@ -22,6 +22,9 @@ pub struct Shard {
     of: usize,
 }
 
+/// More than any cluster has tasks, and few enough to list.
+const MOST: usize = 1_000_000;
+
 impl Shard {
     /// Its place in a list of all.
     pub fn index(self) -> usize {
@@ -42,7 +45,15 @@ impl FromStr for Shard {
             let (number, of) = (number.parse().ok()?, of.parse().ok()?);
             (1 <= number && number <= of).then_some(Self { number, of })
         });
-        numbers.ok_or_else(|| format!("`{text}` is not a shard; give I/N, from 1/N to N/N"))
+        match numbers {
+            Some(shard) if shard.of <= MOST => Ok(shard),
+            Some(_) => Err(format!(
+                "`{text}` is one of more than {MOST} shards; give I/N with a smaller N"
+            )),
+            None => Err(format!(
+                "`{text}` is not a shard; give I/N, from 1/N to N/N"
+            )),
+        }
     }
 }
 
@@ -133,7 +144,8 @@ fn shares_needed(parts: &[Part], share: f64) -> usize {
 /// The dearest part first, each to whom has the least.
 fn deal(mut parts: Vec<Part>, shards: usize) -> Vec<Vec<usize>> {
     parts.sort_by(|a, b| b.cost.total_cmp(&a.cost));
-    let mut shares = vec![Part::default(); shards];
+    // Each part goes to an empty share while there is one: the others stay empty.
+    let mut shares = vec![Part::default(); shards.min(parts.len())];
     for part in parts {
         let poorest = shares.iter_mut().min_by(|a, b| a.cost.total_cmp(&b.cost));
         if let Some(share) = poorest {
@@ -145,7 +157,9 @@ fn deal(mut parts: Vec<Part>, shards: usize) -> Vec<Vec<usize>> {
         share.places.sort_unstable();
         share.places
     };
-    shares.into_iter().map(in_order).collect()
+    let mut shares: Vec<Vec<usize>> = shares.into_iter().map(in_order).collect();
+    shares.resize(shards, Vec::new());
+    shares
 }
 
 /// The places of each cohort, by first appearance.
@@ -264,6 +278,8 @@ mod tests {
             let error = wrong.parse::<Shard>().unwrap_err();
             assert!(error.contains(wrong) && error.contains("I/N"), "{error}");
         }
+        let error = "1/1000000000000".parse::<Shard>().unwrap_err();
+        assert!(error.contains("more than 1000000 shards"), "{error}");
     }
 
     proptest! {

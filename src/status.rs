@@ -4,11 +4,10 @@ use crate::cli::StatusArgs;
 use crate::folder::{FailedRun, Folder};
 use crate::output::say;
 use anyhow::Result;
-use ledger::Status;
+use ledger::{Moment, Status};
 use spec::{Failure, FailureKind, Record};
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::time::SystemTime;
 
 /// Where a study stands.
 #[derive(serde::Serialize)]
@@ -56,11 +55,11 @@ impl Failed {
 /// Prints where a study stands.
 pub fn run(args: &StatusArgs) -> Result<()> {
     let folder = Folder::open(&args.dir)?;
-    let status: Status = folder.ledger.status(SystemTime::now())?;
+    let status: Status = folder.ledger.status(Moment::now())?;
     let records: Vec<&Record> = folder.ledger.records().collect();
-    let grown = folder.grown(&records);
+    let points = folder.asked(&folder.grown(&records), &records);
     let study = &folder.study;
-    let counts = analysis::observe(study, &grown.points, records).counts;
+    let counts = analysis::observe(study, &points, records).counts;
     let standing = Standing {
         study: study.title.clone(),
         recorded: counts.recorded,
@@ -70,7 +69,7 @@ pub fn run(args: &StatusArgs) -> Result<()> {
         stalled: status.outcomes.stalled,
         diverged: status.outcomes.diverged,
         in_progress: status.claimed(),
-        failed: Failed::of(folder.failed_runs(&grown.points)?),
+        failed: Failed::of(folder.failed_runs(&points)?),
         warnings: status.warnings.iter().map(ToString::to_string).collect(),
         alarms: status.conflicts.iter().map(ToString::to_string).collect(),
     };

@@ -3,6 +3,7 @@
 use crate::cli::{RunArgs, TrainArgs};
 use crate::command::Trial;
 use crate::device::Trainer;
+use crate::failure::Mistake;
 use crate::output::say;
 use crate::{command, studies};
 use analysis::Sample;
@@ -63,18 +64,12 @@ pub fn run(args: &TrainArgs) -> Result<()> {
         _ => Length::Study,
     };
     let first = select(&study, &args.run, length);
-    let seeds = args.run.seed..args.run.seed.saturating_add(args.seeds);
-    let runs: Vec<Run> = seeds
-        .map(|seed| Run {
-            seed,
-            ..first.clone()
-        })
-        .collect();
+    let runs = with_seeds(&first, args.seeds)?;
     let trainer = args.device.open(&study)?;
     if !args.json {
-        describe(&study, &runs[0], &trainer)?;
+        describe(&study, &first, &trainer)?;
     }
-    let bar = progress_bar(args, runs.len() as u64 * first.steps);
+    let bar = progress_bar(args, args.seeds.saturating_mul(first.steps));
     let (records, failures) = train(&trainer, &runs, &bar)?;
     bar.finish_and_clear();
     for record in &records {
@@ -96,6 +91,23 @@ pub fn run(args: &TrainArgs) -> Result<()> {
         ),
         None => Ok(()),
     }
+}
+
+/// The run with so many seeds, counting up from its own.
+fn with_seeds(first: &Run, seeds: u64) -> Result<Vec<Run>> {
+    let last = first.seed.checked_add(seeds.saturating_sub(1));
+    let last = last.ok_or_else(|| {
+        Mistake(format!(
+            "{seeds} seeds from {} on go beyond the largest, {}; give a smaller --seed",
+            first.seed,
+            u64::MAX
+        ))
+    })?;
+    let run = |seed| Run {
+        seed,
+        ..first.clone()
+    };
+    Ok((first.seed..=last).map(run).collect())
 }
 
 /// Cores of this machine.

@@ -6,16 +6,16 @@
 //! recorded, whoever trained it. Without, it takes whatever nobody else has claimed,
 //! and goes on with what the study asks for then, until nothing is left.
 
-use crate::cli::positive;
 use crate::device::DeviceArgs;
 use crate::failure::{Interrupted, Mistake};
 use crate::folder::Folder;
-use crate::output::Form;
+use crate::output::{Form, tell};
 use crate::run::failed_runs;
 use crate::runner::{self, Display, Finish, Means, human_duration};
 use crate::shard::{self, Shard};
 use crate::signals::Told;
 use crate::slurm::{Submission, requeue};
+use crate::values::seconds;
 use anyhow::Result;
 use clap::Args;
 use spec::Run;
@@ -40,10 +40,10 @@ pub struct WorkArgs {
     #[command(flatten)]
     pub device: DeviceArgs,
     /// Save a run that is under way after so many seconds, in case it is killed
-    #[arg(long, value_name = "SECONDS", value_parser = positive, default_value_t = 60.0)]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value_t = 60.0)]
     pub checkpoint_every: f64,
     /// Wait so long for runs of the shard that another process has claimed, then train them too
-    #[arg(long, value_name = "SECONDS", value_parser = positive, default_value_t = 120.0)]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value_t = 120.0)]
     pub patience: f64,
     /// Show no progress
     #[arg(long, short)]
@@ -207,9 +207,8 @@ fn stopped(worked: Worked, told: &Told, form: Form) -> Result<()> {
                 return form.answer(&Worked { end, ..worked }, |_| text);
             }
             Ok(None) => {}
-            Err(error) => eprintln!("noisescale: warning: {error}"),
+            Err(error) => tell!("noisescale: warning: {error}"),
         }
     }
-    let again = std::env::args().collect::<Vec<_>>().join(" ");
-    Err(Interrupted { recorded, again }.into())
+    Err(Interrupted::after(recorded).into())
 }

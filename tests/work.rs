@@ -232,3 +232,28 @@ fn a_warning_saves_and_requeues_and_a_termination_only_saves() {
     assert_eq!(calls(), "requeue 7_3\n");
     assert!(saved() > 0);
 }
+
+/// What a killed process left half-written is removed; what cannot be stops nobody.
+#[test]
+fn a_leftover_that_cannot_be_removed_stops_nobody() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = dir.path();
+    fs::write(at.join("small.toml"), STUDY).unwrap();
+    succeed(at, &["prepare", "small.toml", "--out", "shared"]);
+    let checkpoints = at.join("shared/checkpoints");
+    // A folder is no file to remove.
+    fs::create_dir_all(checkpoints.join(".one.tmp")).unwrap();
+    fs::write(checkpoints.join(".two.tmp"), "").unwrap();
+    for name in [".one.tmp", ".two.tmp"] {
+        let old = SystemTime::now() - Duration::from_secs(86_400);
+        let leftover = fs::File::open(checkpoints.join(name)).unwrap();
+        leftover.set_modified(old).unwrap();
+    }
+    let args = ["work", "shared", "--shard", "1/36", "--quiet"];
+    let output = noisescale(at, &args).output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    assert!(errors.contains("warning: "), "{errors}");
+    assert!(errors.contains(".one.tmp"), "{errors}");
+    assert!(!checkpoints.join(".two.tmp").exists(), "the other is gone");
+}

@@ -2,7 +2,7 @@
 //! put its failures.
 
 use engine::pool::Supply;
-use spec::{Failure, Run};
+use spec::{Failure, Record, Run};
 use std::path::{Path, PathBuf};
 
 /// Where the standard error of a command goes.
@@ -28,6 +28,15 @@ pub enum After {
     GivenUp,
 }
 
+/// Whether the record of a run is where it stays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kept {
+    /// It is.
+    Yes,
+    /// It could not be put there: the run will have to be trained again.
+    No,
+}
+
 /// Where runs come from, and where their results and failures go. Called from many threads.
 pub trait Desk: Supply {
     /// The folder that holds one folder for every run under way.
@@ -38,6 +47,9 @@ pub trait Desk: Supply {
 
     /// Whether the command has given an outcome before, so that it works at all.
     fn has_precedent(&self) -> bool;
+
+    /// A run has ended.
+    fn keep(&self, run: &Run, record: Record) -> Kept;
 
     /// An attempt at a run has failed.
     fn failed(&self, run: &Run, failure: Failure, after: After);

@@ -32,7 +32,7 @@ mod running;
 mod trainer;
 mod trial;
 
-pub use desk::{After, Desk, Sink};
+pub use desk::{After, Desk, Kept, Sink};
 #[cfg(unix)]
 pub use group::guard;
 #[cfg(unix)]

@@ -2,13 +2,14 @@
 
 use super::DEVICE;
 use super::attempt::{Attempt, Verdict};
-use super::desk::{After, Desk, Sink};
+use super::desk::{After, Desk, Kept, Sink};
 use super::{history, processes};
 use crate::failure::Mistake;
 use anyhow::Result;
 use spec::{CommandFamily, CommandRules, Failure, Fault, Run, Study};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::Builder;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// A command that fails so many times per slot, and has never given an outcome, is
@@ -103,9 +104,12 @@ impl CommandTrainer {
         };
         std::thread::scope(|scope| {
             let work = &work;
-            let slots: Vec<_> = (0..self.rules.concurrency)
-                .map(|slot| scope.spawn(move || work(slot)))
-                .collect();
+            // A system that gives fewer threads than asked for has fewer slots.
+            let start = |slot| Builder::new().spawn_scoped(scope, move || work(slot)).ok();
+            let slots: Vec<_> = (0..self.rules.concurrency).map_while(start).collect();
+            if slots.is_empty() {
+                return work(0);
+            }
             slots.into_iter().try_for_each(|slot| match slot.join() {
                 Ok(result) => result,
                 Err(panic) => std::panic::resume_unwind(panic),
@@ -129,8 +133,10 @@ impl CommandTrainer {
             let fault = match attempt.make() {
                 Verdict::Ended(record) => {
                     tally.succeeded.store(true, Ordering::Relaxed);
-                    desk.ended(run, record);
-                    tidy(run, desk);
+                    // Without a record the run goes on from its folder when it is tried again.
+                    if desk.keep(run, record) == Kept::Yes {
+                        tidy(run, desk);
+                    }
                     return Ok(());
                 }
                 Verdict::Stopped => return Ok(()),

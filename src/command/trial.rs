@@ -1,6 +1,6 @@
 //! A few runs for `noisescale train`: their records are printed and not kept.
 
-use super::desk::{After, Desk, Sink};
+use super::desk::{After, Desk, Kept, Sink};
 use engine::checkpoint::Checkpoint;
 use engine::pool::{Listed, Supply, Watch};
 use engine::train::Progress;
@@ -83,6 +83,11 @@ impl Desk for Trial<'_> {
     /// A trial goes through all of its runs.
     fn has_precedent(&self) -> bool {
         true
+    }
+
+    fn keep(&self, run: &Run, record: Record) -> Kept {
+        self.list.ended(run, record);
+        Kept::Yes
     }
 
     fn failed(&self, _: &Run, failure: Failure, after: After) {

@@ -4,7 +4,7 @@
 //! and renamed: the data folder has the whole file or none. A mirror that fails
 //! in any way hands over to the next.
 
-use crate::output::print;
+use crate::output::{print, tell};
 use engine::data::official::Download;
 use engine::data::{DataError, Store};
 use indicatif::{DecimalBytes, ProgressBar, ProgressStyle};
@@ -68,7 +68,7 @@ pub fn fetch(store: &Store, dataset: DatasetName) -> anyhow::Result<()> {
         ));
     }
     let total = todo.iter().map(|download| download.bytes).sum();
-    eprintln!(
+    tell!(
         "{dataset}: {} in {} to download",
         DecimalBytes(total),
         if todo.len() == 1 {
@@ -95,7 +95,7 @@ fn fetch_one(
 ) -> anyhow::Result<()> {
     bar.set_message(download.file);
     if !io::stderr().is_terminal() {
-        eprintln!("{}", download.file);
+        tell!("{}", download.file);
     }
     let before = bar.position();
     let mut reasons = Vec::new();

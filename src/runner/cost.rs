@@ -27,7 +27,7 @@ fn evaluation_products(run: &Run) -> f64 {
         return 0.0;
     };
     let split = run.setting.content().split;
-    let looks = run.setting.evaluation.schedule(run.steps).len();
+    let looks = run.setting.evaluation.evaluations(run.steps);
     network.forward_products() as f64 * f64::from(split.test + split.validation) * looks as f64
 }
 

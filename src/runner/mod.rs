@@ -5,6 +5,7 @@
 //! was killed, or that shares its folder with another process, goes on from there.
 
 mod cost;
+mod hints;
 mod progress;
 mod queue;
 
@@ -15,9 +16,9 @@ pub use cost::{
 pub use progress::{Display, human_duration};
 
 use crate::device::Trainer;
-use crate::folder::{Folder, Grown};
-use analysis::extension::extended_points;
+use crate::folder::Folder;
 use anyhow::Result;
+use hints::Hints;
 use ledger::{Ledger, LedgerError, Writer};
 use queue::{Courtesy, Ended, Queue};
 use spec::{Record, Run, RunId};
@@ -54,7 +55,8 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// Trains what is missing from a study's folder, and what the study asks for then.
 pub fn execute(folder: &mut Folder, means: &Means<'_>) -> Result<Finish> {
-    folder.ledger.checkpoints().sweep(SystemTime::now())?;
+    sweep(folder, means.display);
+    let mut hints = Hints::new(&folder.ledger);
     let mut writer = None;
     // Runs that failed as often as they may: the same command, given again, tries again.
     let mut given_up: HashSet<RunId> = HashSet::new();
@@ -69,12 +71,13 @@ pub fn execute(folder: &mut Folder, means: &Means<'_>) -> Result<Finish> {
         failed_last(folder, &mut todo)?;
         let ids: Vec<RunId> = todo.iter().map(Run::id).collect();
         let writer = opened(&mut writer, &folder.ledger)?;
-        let (ended, failed) = means.train(folder, todo, writer, Courtesy::LeaveClaimed)?;
+        let (ended, failed) =
+            means.train(folder, todo, writer, &mut hints, Courtesy::LeaveClaimed)?;
         given_up.extend(failed);
         match ended {
             Ended::Done => {}
             Ended::Stopped => return Ok(Finish::Interrupted),
-            Ended::Waiting => wait_for_others(folder, &ids, means.stop)?,
+            Ended::Waiting => wait_for_others(folder, &ids, &mut hints, means)?,
         }
     }
 }
@@ -90,7 +93,8 @@ pub fn execute_listed(
     patience: Duration,
     means: &Means<'_>,
 ) -> Result<Finish> {
-    folder.ledger.checkpoints().sweep(SystemTime::now())?;
+    sweep(folder, means.display);
+    let mut hints = Hints::new(&folder.ledger);
     let mut writer = None;
     let mut waiting_since: Option<Instant> = None;
     let mut given_up: HashSet<RunId> = HashSet::new();
@@ -108,7 +112,7 @@ pub fn execute_listed(
             false => Courtesy::LeaveClaimed,
         };
         let writer = opened(&mut writer, &folder.ledger)?;
-        let (ended, failed) = means.train(folder, todo, writer, courtesy)?;
+        let (ended, failed) = means.train(folder, todo, writer, &mut hints, courtesy)?;
         given_up.extend(failed);
         match ended {
             Ended::Done => {}
@@ -123,18 +127,29 @@ pub fn execute_listed(
 
 /// Other processes have claimed what is left: waits until one of them brings a record or
 /// gives up a run.
-fn wait_for_others(folder: &mut Folder, runs: &[RunId], stop: &AtomicBool) -> Result<()> {
-    let mut claims = folder.ledger.claims();
+fn wait_for_others(
+    folder: &mut Folder,
+    runs: &[RunId],
+    hints: &mut Hints,
+    means: &Means<'_>,
+) -> Result<()> {
     loop {
         std::thread::sleep(LOOK_EVERY);
-        if stop.load(Ordering::Relaxed) || folder.ledger.refresh()? > 0 {
+        if means.stop.load(Ordering::Relaxed) || folder.ledger.refresh()? > 0 {
             return Ok(());
         }
-        let taken = claims.others_claims(SystemTime::now())?;
+        let taken = hints.of_others(means.display);
         let is_free = |run: &RunId| folder.ledger.get(*run).is_none() && !taken.contains(run);
         if runs.iter().any(is_free) {
             return Ok(());
         }
+    }
+}
+
+/// Removes what killed processes left half-written. What cannot be removed is in nobody's way.
+fn sweep(folder: &Folder, display: &Display) {
+    if let Err(error) = folder.ledger.checkpoints().sweep(SystemTime::now()) {
+        display.warn(&error.to_string());
     }
 }
 
@@ -166,13 +181,17 @@ impl Means<'_> {
         folder: &Folder,
         todo: Vec<Run>,
         writer: &Mutex<Writer>,
+        hints: &mut Hints,
         courtesy: Courtesy,
     ) -> Result<(Ended, Vec<RunId>)> {
         self.display.plan(&todo, folder.ledger.records());
-        let queue = Queue::new(&folder.ledger, todo, writer, courtesy, self);
-        self.trainer.train(&queue)?;
+        let queue = Queue::new(&folder.ledger, todo, writer, hints, courtesy, self);
+        let trained = self.trainer.train(&queue);
         let given_up = queue.given_up();
-        Ok((queue.finish()?, given_up))
+        let ended = queue.finish();
+        hints.withdraw();
+        trained?;
+        Ok((ended?, given_up))
     }
 }
 
@@ -192,19 +211,10 @@ fn failed_last(folder: &Folder, runs: &mut [Run]) -> Result<()> {
 /// that no thread is left alone with one at the end.
 pub fn next_runs(folder: &Folder) -> Vec<Run> {
     let records: Vec<&Record> = folder.ledger.records().collect();
-    let Grown {
-        points,
-        wanted,
-        grown,
-        ..
-    } = folder.grown(&records);
-    let study = &folder.study;
-    let mut runs = analysis::wanted(study, &points, records.iter().copied());
-    if runs.is_empty() && !wanted.is_empty() {
-        let all: Vec<_> = grown.into_iter().chain(wanted).collect();
-        runs = analysis::wanted(study, &extended_points(study, &all), records);
-    }
-    let cost = |run: &Run| run.steps * u64::from(run.batch_size.get()) * u64::from(run.width.get());
+    let points = folder.asked(&folder.grown(&records), &records);
+    let mut runs = analysis::wanted(&folder.study, &points, records);
+    let examples = |run: &Run| run.steps.saturating_mul(run.batch_size.get().into());
+    let cost = |run: &Run| examples(run).saturating_mul(run.width.get().into());
     runs.sort_by_key(|run| (run.seed, std::cmp::Reverse(cost(run))));
     runs
 }

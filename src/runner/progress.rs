@@ -1,6 +1,7 @@
 //! What a person sees while a study runs: a bar on a terminal, a line a minute elsewhere.
 
 use super::cost::products;
+use crate::output::tell;
 use engine::train::Progress;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use spec::{Record, Run, RunId, Width};
@@ -113,8 +114,7 @@ impl Display {
 
     /// Says something that does not stop the study.
     pub fn warn(&self, text: &str) {
-        self.bar
-            .suspend(|| eprintln!("noisescale: warning: {text}"));
+        self.bar.suspend(|| tell!("noisescale: warning: {text}"));
     }
 
     /// Takes the bar away.
@@ -133,7 +133,7 @@ impl Display {
         let since = state.last_line.or(state.started).unwrap_or(now);
         if now.saturating_duration_since(since) >= LINE_EVERY {
             state.last_line = Some(now);
-            eprintln!("{}; {}", state.headline(), state.best());
+            tell!("{}; {}", state.headline(), state.best());
         }
     }
 }

@@ -2,20 +2,21 @@
 
 use super::Means;
 use super::cost::step_products;
+use super::hints::Hints;
 use super::progress::Display;
-use crate::command::{After, Desk, Sink};
+use crate::command::{After, Desk, Kept, Sink};
 use anyhow::Result;
 use engine::checkpoint::Checkpoint;
 use engine::pool::Supply;
 use engine::train::Progress;
-use ledger::{Checkpoints, Claims, Failures, Ledger, LedgerError, Writer};
+use ledger::{Checkpoints, Failures, Ledger, LedgerError, Writer};
 use spec::{Failure, Record, Run, RunId};
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 /// A stopped run is saved when it is worth the file.
 const WORTH_SAVING: Duration = Duration::from_secs(5);
@@ -46,7 +47,7 @@ pub enum Courtesy {
 
 /// The runs to train, shared by the trainer's threads.
 pub struct Queue<'a> {
-    state: Mutex<State>,
+    state: Mutex<State<'a>>,
     writer: &'a Mutex<Writer>,
     courtesy: Courtesy,
     /// A run is saved when so much work would be lost.
@@ -62,13 +63,12 @@ pub struct Queue<'a> {
     display: &'a Display,
 }
 
-struct State {
+struct State<'a> {
     waiting: VecDeque<Run>,
     claimed: VecDeque<Run>,
     left_to_others: usize,
-    claims: Claims,
+    hints: &'a mut Hints,
     failure: Option<LedgerError>,
-    warned: bool,
     failures: Failures,
     given_up: Vec<RunId>,
 }
@@ -79,6 +79,7 @@ impl<'a> Queue<'a> {
         ledger: &Ledger,
         runs: Vec<Run>,
         writer: &'a Mutex<Writer>,
+        hints: &'a mut Hints,
         courtesy: Courtesy,
         means: &Means<'a>,
     ) -> Self {
@@ -87,9 +88,8 @@ impl<'a> Queue<'a> {
                 waiting: runs.into(),
                 claimed: VecDeque::new(),
                 left_to_others: 0,
-                claims: ledger.claims(),
+                hints,
                 failure: None,
-                warned: false,
                 failures: ledger.failures(),
                 given_up: Vec::new(),
             }),
@@ -129,7 +129,7 @@ impl<'a> Queue<'a> {
         self.state().given_up.clone()
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, State<'a>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -149,9 +149,8 @@ impl<'a> Queue<'a> {
     }
 }
 
-impl State {
-    /// Claims the next parcel. Claims are hints: without them work may be done
-    /// twice but never wrongly, so an error in them is told and no more.
+impl State<'_> {
+    /// Claims the next parcel.
     fn claim_parcel(&mut self, courtesy: Courtesy, display: &Display) {
         let mut products = 0.0;
         let mut parcel = Vec::new();
@@ -173,18 +172,11 @@ impl State {
     /// Claims these runs; those that nobody else has, or all by the lack of courtesy.
     fn claim(&mut self, mut parcel: Vec<Run>, courtesy: Courtesy, display: &Display) -> Vec<Run> {
         let ids: Vec<RunId> = parcel.iter().map(Run::id).collect();
-        match self.claims.claim(&ids, SystemTime::now()) {
-            Ok(_) if courtesy == Courtesy::TakeClaimed => {}
-            Ok(ours) => {
-                let before = parcel.len();
-                parcel.retain(|run| ours.contains(&run.id()));
-                self.left_to_others += before - parcel.len();
-            }
-            Err(error) if !self.warned => {
-                self.warned = true;
-                display.warn(&error.to_string());
-            }
-            Err(_) => {}
+        let ours = self.hints.claim(&ids, display);
+        if courtesy == Courtesy::LeaveClaimed {
+            let before = parcel.len();
+            parcel.retain(|run| ours.contains(&run.id()));
+            self.left_to_others += before - parcel.len();
         }
         parcel
     }
@@ -237,11 +229,17 @@ impl Supply for Queue<'_> {
             }
         };
         match Checkpoint::from_bytes(&bytes) {
-            Ok(checkpoint) if checkpoint.continues(id, &self.device) => {
+            Ok(checkpoint) if !checkpoint.continues(id, &self.device) => None,
+            Ok(checkpoint) if !checkpoint.progress.is_within(run) => {
+                self.display.warn(&format!(
+                    "run {id} starts again: its checkpoint says what cannot be"
+                ));
+                None
+            }
+            Ok(checkpoint) => {
                 self.display.resumed();
                 Some(checkpoint)
             }
-            Ok(_) => None,
             Err(error) => {
                 self.display
                     .warn(&format!("run {id} starts again: {error}"));
@@ -252,10 +250,9 @@ impl Supply for Queue<'_> {
 
     fn advanced(&self, run: &Run, progress: &Progress) -> ControlFlow<()> {
         self.display.advanced(run, progress);
-        if let Err(error) = self.state().claims.heartbeat(SystemTime::now()) {
-            self.warn(&error);
-        }
-        match self.stop.load(Ordering::Relaxed) || self.state().failure.is_some() {
+        let mut state = self.state();
+        state.hints.beat(self.display);
+        match self.stop.load(Ordering::Relaxed) || state.failure.is_some() {
             true => ControlFlow::Break(()),
             false => ControlFlow::Continue(()),
         }
@@ -279,22 +276,29 @@ impl Supply for Queue<'_> {
     }
 
     fn ended(&self, run: &Run, record: Record) {
-        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Err(error) = writer.append(&record) {
-            self.state().failure = Some(error);
-            return;
-        }
-        drop(writer);
-        self.display.ended(run, &record);
-        if self.worth_saving(Duration::from_secs_f64(record.seconds))
-            && let Err(error) = self.checkpoints().delete(&run.id().to_string())
-        {
-            self.warn(&error);
-        }
+        // What cannot be kept ends the queue, which says so.
+        let _ = self.keep(run, record);
     }
 }
 
 impl Desk for Queue<'_> {
+    fn keep(&self, run: &Run, record: Record) -> Kept {
+        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Err(error) = writer.append(&record) {
+            self.state().failure = Some(error);
+            return Kept::No;
+        }
+        drop(writer);
+        self.display.ended(run, &record);
+        let spent = Duration::try_from_secs_f64(record.seconds).unwrap_or(Duration::MAX);
+        if self.worth_saving(spent)
+            && let Err(error) = self.checkpoints().delete(&run.id().to_string())
+        {
+            self.warn(&error);
+        }
+        Kept::Yes
+    }
+
     fn scratch(&self) -> &Path {
         &self.scratch
     }
@@ -320,9 +324,7 @@ impl Desk for Queue<'_> {
         let id = run.id();
         if after == After::GivenUp {
             state.given_up.push(id);
-            if let Err(error) = state.claims.release(&[id], SystemTime::now()) {
-                self.warn(&error);
-            }
+            state.hints.release(id, self.display);
         }
         drop(state);
         self.display.failed(run);

@@ -25,6 +25,8 @@ pub struct Found {
     pub drawn: Arc<Drawn>,
     /// The points of the grid and what it has grown by.
     pub points: Arc<[Point]>,
+    /// Those and what it wants next: a command may have failed there already.
+    pub asked: Vec<Point>,
     amount: Amount,
     /// Whether the study asks for more than its points.
     grows: bool,
@@ -41,7 +43,9 @@ impl Found {
     pub fn of(folder: &Folder) -> Self {
         let study = &folder.study;
         let records: Vec<&Record> = folder.ledger.records().collect();
-        let Grown { points, wanted, .. } = folder.grown(&records);
+        let grown = folder.grown(&records);
+        let asked = folder.asked(&grown, &records);
+        let Grown { points, wanted, .. } = grown;
         let observations = analysis::observe(study, &points, records.iter().copied());
         let findings = folder.findings_at(&points, records);
         let figures = ::report::figures(std::slice::from_ref(&findings));
@@ -50,6 +54,7 @@ impl Found {
             drawn: Arc::new(Drawn::new(figures)),
             amount: Amount::of(study, &observations),
             points: points.into(),
+            asked,
             grows: !wanted.is_empty(),
         }
     }

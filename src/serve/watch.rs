@@ -10,7 +10,7 @@ use crate::folder::Folder;
 use ::report::{Figure, Link, Page, PageOptions, Part, Place, Standing};
 use analysis::Findings;
 use anyhow::{Result, anyhow};
-use ledger::ClaimsView;
+use ledger::{ClaimsView, Moment};
 use spec::{Point, RunId};
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -214,7 +214,7 @@ impl Eye {
         let Some(folder) = held.as_ref() else {
             return Ok(None);
         };
-        let status = folder.ledger.status(SystemTime::now())?;
+        let status = folder.ledger.status(Moment::now())?;
         let writers: Vec<(String, usize)> = (status.writers.iter())
             .filter(|writer| writer.records > 0)
             .map(|writer| (writer.name.clone(), writer.records))
@@ -229,12 +229,12 @@ impl Eye {
         let Some(found) = &self.found else {
             return Ok(None);
         };
-        let failed = folder.failed_runs(&found.points)?;
+        let failed = folder.failed_runs(&found.asked)?;
         let standing = found.standing(&status, &self.pace, &failed);
         let claims = self
             .claims
             .get_or_insert_with(|| ClaimsView::new(&watched.dir));
-        let training: HashSet<RunId> = (claims.living(SystemTime::now())?.into_iter())
+        let training: HashSet<RunId> = (claims.living(Moment::now())?.into_iter())
             .flat_map(|claimant| claimant.runs)
             .collect();
         let same = self.training == training && self.standing.as_ref() == Some(&standing);

@@ -4,7 +4,7 @@
 use super::overview::{Overview, Tracked};
 use super::script::for_shell;
 use super::send::{self, Claim, Mode, Order, Sent};
-use super::submission::Submission;
+use super::submission::{Submission, array_of, finish_of};
 use crate::folder::Folder;
 use crate::output::say;
 use crate::report;
@@ -64,9 +64,15 @@ pub fn run(dir: &Path, name: &str) -> Result<()> {
     }
 }
 
+/// How long this job waits for what others may have written.
+fn patience(submission: &Submission) -> Duration {
+    let asked = Duration::try_from_secs_f64(submission.parameters.patience);
+    asked.map_or(STALE, |asked| asked.min(STALE))
+}
+
 /// How many runs of the submission are recorded, once the ledger shows everything.
 fn settle(folder: &mut Folder, submission: &Submission) -> Result<usize> {
-    let patience = Duration::from_secs_f64(submission.parameters.patience).min(STALE);
+    let patience = patience(submission);
     let start = Instant::now();
     loop {
         folder.ledger.refresh()?;
@@ -105,13 +111,43 @@ fn follow_up(folder: Folder, submission: &Submission) -> Result<()> {
         Sent::OnItsWay { runs } => {
             say!("The {runs} missing runs are with tasks of other submissions.");
         }
-        Sent::Already(name) => say!("Submission {name} has been made already."),
+        Sent::Taken(name) => sent_by_another(&folder, submission, &name)?,
         Sent::Shown | Sent::NothingMissing => {
             let dir = folder.ledger.dir().to_path_buf();
             report::write(&[folder], &dir, false)?;
         }
     }
     Ok(())
+}
+
+/// The next round has its name from another process, as from this job before Slurm ran it again.
+/// One that died before it had sent everything has ended the chain.
+fn sent_by_another(folder: &Folder, submission: &Submission, name: &str) -> Result<()> {
+    let (dir, start) = (folder.ledger.dir(), Instant::now());
+    loop {
+        let array = array_of(dir, name);
+        if array.is_some() && finish_of(dir, name).is_some() {
+            say!("Submission {name} has been made already.");
+            return Ok(());
+        }
+        if start.elapsed() < patience(submission) {
+            std::thread::sleep(LOOK_EVERY);
+            continue;
+        }
+        match array {
+            None => bail!(
+                "{} runs are missing: submission {name} was begun, and whoever began it ended before \
+                 its tasks were submitted; `noisescale slurm resubmit {}` sends what is missing",
+                next_runs(folder).len(),
+                for_shell(dir)
+            ),
+            Some(array) => bail!(
+                "submission {name}: array {array} is submitted, but not the job after it; \
+                 `noisescale slurm status {}` says when the tasks are done and what is then to do",
+                for_shell(dir)
+            ),
+        }
+    }
 }
 
 /// The report of what there is.

@@ -201,7 +201,7 @@ fn send_missing(folder: &Folder, parameters: Parameters, claim: Claim, mode: Mod
              `noisescale slurm status {}` shows them; --force of `resubmit` sends them a second time.",
             for_shell(folder.ledger.dir())
         ),
-        Sent::Already(name) => say!("Submission {name} has been made already."),
+        Sent::Taken(name) => say!("Submission {name} has been made already."),
     }
     Ok(())
 }

@@ -2,10 +2,10 @@
 //! and the same settled, as they are kept for later rounds.
 
 use super::cluster;
-use crate::cli;
 use crate::device::Precision;
 use crate::failure::Mistake;
 use crate::runner::DeviceKind;
+use crate::values;
 use anyhow::Result;
 use clap::Args;
 use serde::{Deserialize, Serialize};
@@ -25,7 +25,7 @@ pub struct ResourceArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub array: Option<u32>,
     /// How long a task should take [default: 20]
-    #[arg(long, value_name = "MINUTES", value_parser = cli::positive, conflicts_with = "array")]
+    #[arg(long, value_name = "MINUTES", value_parser = values::positive, conflicts_with = "array")]
     pub task_minutes: Option<f64>,
     /// Slurm's partition
     #[arg(long, value_name = "NAME")]
@@ -46,10 +46,10 @@ pub struct ResourceArgs {
     #[arg(long, value_enum)]
     pub precision: Option<Precision>,
     /// Save a run that is under way after so many seconds [default: 60]
-    #[arg(long, value_name = "SECONDS", value_parser = cli::positive)]
+    #[arg(long, value_name = "SECONDS", value_parser = values::seconds)]
     pub checkpoint_every: Option<f64>,
     /// How long a task waits for runs that another process has claimed [default: 120]
-    #[arg(long, value_name = "SECONDS", value_parser = cli::positive)]
+    #[arg(long, value_name = "SECONDS", value_parser = values::seconds)]
     pub patience: Option<f64>,
     /// How often to send what is missing, or what the study asks for next [default: 100]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]

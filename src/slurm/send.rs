@@ -54,8 +54,8 @@ pub enum Sent {
         /// So many.
         runs: usize,
     },
-    /// Another process has sent this round.
-    Already(String),
+    /// Another process has taken the name of this round, and sent it unless it died meanwhile.
+    Taken(String),
 }
 
 /// What a person should know of a submission.
@@ -91,7 +91,7 @@ pub fn send(folder: &Folder, order: Order<'_>, mode: Mode) -> Result<Sent> {
         (Some(before), _) => {
             let name = before.next_round();
             if !take_name(dir, &name)? {
-                return Ok(Sent::Already(name));
+                return Ok(Sent::Taken(name));
             }
             name
         }

@@ -70,7 +70,7 @@ pub fn run(dir: &Path, json: bool) -> Result<()> {
 
 fn standing(folder: &Folder, overview: &Overview) -> Standing {
     let records: Vec<&Record> = folder.ledger.records().collect();
-    let points = folder.grown(&records).points;
+    let points = folder.asked(&folder.grown(&records), &records);
     let counts = analysis::observe(&folder.study, &points, records).counts;
     let missing: Vec<RunId> = next_runs(folder).iter().map(spec::Run::id).collect();
     let covered = overview.covered();

@@ -184,12 +184,12 @@ impl Submission {
 
     /// The array's number, if it was submitted.
     pub fn array(&self, dir: &Path) -> Option<JobId> {
-        read_job(&self.folder(dir).join("array.job"))
+        array_of(dir, &self.name)
     }
 
     /// The number of the job after the array, if it was submitted.
     pub fn finish(&self, dir: &Path) -> Option<JobId> {
-        read_job(&self.folder(dir).join("finish.job"))
+        finish_of(dir, &self.name)
     }
 
     /// Its number, which later rounds share.
@@ -272,6 +272,16 @@ pub fn write_once(path: &Path, text: &str) -> Result<()> {
         file.sync_all()
     };
     write().map_err(|error| anyhow!("{}: cannot write it: {error}", path.display()))
+}
+
+/// The number of a submission's array, if it was submitted.
+pub fn array_of(dir: &Path, name: &str) -> Option<JobId> {
+    read_job(&folder(dir, name).join("array.job"))
+}
+
+/// The number of the job after it, if that was submitted.
+pub fn finish_of(dir: &Path, name: &str) -> Option<JobId> {
+    read_job(&folder(dir, name).join("finish.job"))
 }
 
 fn read_job(path: &Path) -> Option<JobId> {

@@ -4,6 +4,8 @@
 #[cfg(feature = "cuda")]
 #[path = "../../crates/engine/tests/emulator/libraries.rs"]
 mod libraries;
+mod limits;
+mod streams;
 
 use serde_json::Value;
 use std::path::Path;

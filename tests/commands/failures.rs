@@ -250,3 +250,38 @@ fn a_command_that_cannot_start_stops_the_study_at_once() {
     }
     assert!(place.failures().is_empty());
 }
+
+/// A grid that has grown to where the command fails: there is no record there, and yet the runs
+/// are asked for and counted.
+#[test]
+fn failures_at_values_that_the_grid_has_grown_to_are_told() {
+    let place = Place::new(
+        r#"
+        [ "$b" -gt 64 ] && exit 1
+        case $b in 8) trained 0.5;; 16) trained 0.6;; 32) trained 0.7;; 64) trained 0.8;; esac"#,
+    );
+    let options = [
+        "--set",
+        "search.batch_sizes=[8,16,32,64]",
+        "--set",
+        "search.extend=2",
+        "--set",
+        "task.training_examples=10000",
+        "--set",
+        "trainer.retries=0",
+    ];
+    let output = place.run(&options);
+    let told = errors(&output);
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    let last = told.lines().last().unwrap();
+    assert!(last.contains("2 runs gave no outcome"), "{told}");
+    let again = place.call(&["work", "out", "--quiet"]);
+    assert_eq!(again.status.code(), Some(1), "{}", errors(&again));
+    let status = place.status();
+    assert_eq!(
+        (&status["recorded"], &status["planned"]),
+        (&json!(8), &json!(10))
+    );
+    assert_eq!(status["failed"]["runs"], 2);
+    assert_eq!(status["failed"]["attempts"], 4);
+}

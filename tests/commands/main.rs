@@ -4,6 +4,7 @@
 #![cfg(unix)]
 
 mod failures;
+mod folders;
 mod law;
 mod outcomes;
 mod processes;

@@ -4,6 +4,7 @@
 //! `scripts/slurm-test.sh` has the real thing.
 #![cfg(unix)]
 
+mod chain;
 mod cluster;
 
 use cluster::{Cluster, STUDY};

@@ -7,6 +7,7 @@ pub mod checkpoint;
 #[cfg(feature = "cuda")]
 pub mod cuda;
 pub mod data;
+mod fit;
 pub mod kernels;
 pub mod net;
 pub mod pool;

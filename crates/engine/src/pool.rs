@@ -14,6 +14,7 @@ use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::Builder;
 use std::time::{Duration, Instant};
 
 /// How often a run reports and can be stopped.
@@ -40,7 +41,7 @@ impl Pace {
     /// As many steps as fit into the time, at most twice as many as before.
     pub fn took(&mut self, time: Duration) {
         let fitting = self.steps as f64 * self.every.as_secs_f64() / time.as_secs_f64().max(1e-9);
-        self.steps = (fitting as u64).clamp(self.fewest, 2 * self.steps);
+        self.steps = (fitting as u64).clamp(self.fewest, self.steps.saturating_mul(2));
     }
 }
 
@@ -106,9 +107,12 @@ impl Pool {
             Ok(())
         };
         std::thread::scope(|scope| {
-            let threads: Vec<_> = (0..self.threads.max(1))
-                .map(|_| scope.spawn(work))
-                .collect();
+            // A system that gives fewer threads than asked for trains fewer runs at once.
+            let start = |_| Builder::new().spawn_scoped(scope, work).ok();
+            let threads: Vec<_> = (0..self.threads.max(1)).map_while(start).collect();
+            if threads.is_empty() {
+                return work();
+            }
             threads
                 .into_iter()
                 .try_for_each(|thread| match thread.join() {

@@ -5,42 +5,19 @@ use crate::batch::{Gather, Order, draw_change};
 use crate::buffer::Buffer;
 use crate::checkpoint::Checkpoint;
 use crate::data::{Dataset, Examples};
+use crate::fit::check_reach;
 use crate::kernels::rowwise::Step;
 use crate::kernels::{Isa, softmax};
 use crate::net::{Descent, Learner, Mode, Model, Program, Use, Workspace};
-use spec::{
-    Augmentation, BatchSize, CurvePoint, FamilyError, Network, Outcome, Record, Run, Setting,
-    Shape, Width,
-};
+use spec::{Augmentation, BatchSize, CurvePoint, Network, Outcome, Record, Run, Setting, Width};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+pub use crate::fit::TrainError;
+pub(crate) use crate::fit::check_fit;
+
 /// Examples that an evaluation pushes through the network at a time.
 const EVALUATION_BATCH: usize = 128;
-
-/// Why a run cannot be trained.
-#[derive(Debug, thiserror::Error)]
-pub enum TrainError {
-    /// The family has no such network.
-    #[error(transparent)]
-    Family(#[from] FamilyError),
-    /// A batch needs more examples than there are.
-    #[error("batch size {batch} exceeds the {examples} training examples; give a smaller one")]
-    BatchTooLarge {
-        /// B.
-        batch: u32,
-        /// N.
-        examples: usize,
-    },
-    /// The data are not those that the run was planned for.
-    #[error("the run was planned for examples of {planned} values, the data have {found}")]
-    OtherData {
-        /// Values of an example in the plan.
-        planned: usize,
-        /// Values of an example in the data.
-        found: usize,
-    },
-}
 
 /// Where a run stands.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -66,6 +43,7 @@ impl Compiled {
     /// Compiles what a run needs.
     pub fn new(run: &Run) -> Result<Self, TrainError> {
         let network = run.network()?;
+        check_reach(&network, run, EVALUATION_BATCH)?;
         let program = |batch| Program::compile(&network, run.setting.scheme, batch);
         Ok(Self {
             setting: Arc::clone(&run.setting),
@@ -132,6 +110,17 @@ pub struct Progress {
     pub loss_count: u64,
     /// Time spent so far.
     pub spent: Duration,
+}
+
+/// Longer than any run takes: more than a century.
+const LONGEST: Duration = Duration::from_secs(1 << 32);
+
+impl Progress {
+    /// Whether a run can have come so far and not have ended. A file that says otherwise is no
+    /// state to go on from.
+    pub fn is_within(&self, run: &Run) -> bool {
+        self.step < run.steps && self.loss_count <= self.step && self.spent < LONGEST
+    }
 }
 
 impl<'a> Training<'a> {
@@ -205,7 +194,8 @@ impl<'a> Training<'a> {
 
     /// Goes on from a saved state of this run. One that does not fit is left aside.
     pub fn restore(&mut self, saved: Checkpoint) {
-        let fits = saved.fits(self.model.weights.len(), self.model.statistics.len());
+        let fits = saved.fits(self.model.weights.len(), self.model.statistics.len())
+            && saved.progress.is_within(self.run);
         if fits && saved.continues(self.run.id(), &device_name(self.isa)) {
             self.model = saved.model;
             self.velocity = saved.velocity;
@@ -356,24 +346,49 @@ impl<'a> Training<'a> {
     }
 }
 
-/// Whether the data are those that a run was planned for, and enough for its batches.
-pub(crate) fn check_fit(
-    batch: u32,
-    examples: usize,
-    planned: Shape,
-    found: Shape,
-) -> Result<(), TrainError> {
-    if batch as usize > examples {
-        return Err(TrainError::BatchTooLarge { batch, examples });
-    }
-    let (planned, found) = (planned.size(), found.size());
-    if planned != found {
-        return Err(TrainError::OtherData { planned, found });
-    }
-    Ok(())
-}
-
 /// What records call this device.
 pub fn device_name(isa: Isa) -> String {
     format!("cpu {isa}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use spec::Study;
+    use std::path::Path;
+
+    const STUDY: &str = r#"
+[task]
+dataset = "digits"
+[family]
+kind = "mlp"
+hidden = [1]
+widths = [8]
+scheme = "ntk"
+[search]
+kind = "batch-size"
+learning_rate = 1.0
+batch_sizes = [16]
+[time]
+epochs = 1
+"#;
+
+    #[test]
+    fn a_saved_state_that_cannot_be_is_left_aside() {
+        let study = Study::parse("test", Path::new("test"), STUDY, &[]).unwrap();
+        let run = &spec::plan(&study)[0];
+        let (last, one) = (run.steps - 1, Duration::from_secs(1));
+        let within = |step, loss_count, spent| {
+            let progress = Progress {
+                step,
+                loss_count,
+                spent,
+                ..Progress::default()
+            };
+            progress.is_within(run)
+        };
+        assert!(within(0, 0, Duration::ZERO) && within(last, last, one));
+        assert!(!within(last + 1, 0, one) && !within(u64::MAX, 0, one));
+        assert!(!within(1, 2, one) && !within(1, 1, Duration::MAX));
+    }
 }

@@ -65,14 +65,16 @@ impl Checkpoints {
     }
 
     /// Removes what killed processes left half-written at least
-    /// [`LEFTOVER_AGE`] ago, and says how many files that were.
+    /// [`LEFTOVER_AGE`] ago, and says how many files that were. One that stays
+    /// is an error, after the others are gone.
     pub fn sweep(&self, now: SystemTime) -> Result<usize, LedgerError> {
-        let mut swept = 0;
-        for leftover in self.leftovers(now)? {
-            remove(&leftover)?;
-            swept += 1;
-        }
-        Ok(swept)
+        let leftovers = self.leftovers(now)?;
+        let (swept, stayed): (Vec<_>, Vec<_>) = leftovers
+            .iter()
+            .map(|leftover| remove(leftover))
+            .partition(Result::is_ok);
+        stayed.into_iter().collect::<Result<(), _>>()?;
+        Ok(swept.len())
     }
 
     fn leftovers(&self, now: SystemTime) -> Result<Vec<PathBuf>, LedgerError> {

@@ -10,14 +10,13 @@
 //! Each process appends to its own file: `{"at_ms":…,"claim":[…]}`,
 //! `{"at_ms":…,"release":[…]}`, or `{"at_ms":…}` as a bare sign of life.
 
-use crate::disk::{create_folder, stems};
+use crate::claims_view::{ClaimLine, ClaimsView};
+use crate::disk::create_folder;
 use crate::error::{Action, LedgerError};
-use crate::line_file::{Header, LineFile, SUFFIX};
-use crate::process::Process;
-use crate::tail::{Growth, Tail, Verdict};
-use serde::{Deserialize, Serialize};
+use crate::line_file::LineFile;
+use crate::moment::Moment;
 use spec::RunId;
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -27,17 +26,6 @@ pub const LEASE: Duration = Duration::from_secs(600);
 /// How often a claimant gives a sign of life: often enough that several may be
 /// late within a lease.
 pub const HEARTBEAT: Duration = Duration::from_secs(60);
-
-/// A line of a claims file.
-#[derive(Debug, Default, Serialize, Deserialize)]
-struct ClaimLine {
-    /// Milliseconds since 1970, by the claimant's clock.
-    at_ms: u64,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    claim: Vec<RunId>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    release: Vec<RunId>,
-}
 
 /// The claims of this process, and a view on those of others.
 ///
@@ -54,19 +42,21 @@ pub struct Claims {
     /// pass for another's.
     own: HashSet<String>,
     held: BTreeSet<RunId>,
-    last_line: Option<SystemTime>,
+    /// When a line was last written, or could not be: a disk that refuses one is not asked again
+    /// at every step.
+    last_attempt: Option<Moment>,
 }
 
 impl Claims {
     pub(crate) fn new(dir: &Path) -> Self {
         let view = ClaimsView::new(dir);
         Self {
-            folder: view.folder.clone(),
+            folder: view.folder().into(),
             view,
             file: None,
             own: HashSet::new(),
             held: BTreeSet::new(),
-            last_line: None,
+            last_attempt: None,
         }
     }
 
@@ -76,7 +66,7 @@ impl Claims {
     ///
     /// After an error nothing is claimed; training the runs all the same is
     /// safe, it may only be done twice.
-    pub fn claim(&mut self, runs: &[RunId], now: SystemTime) -> Result<Vec<RunId>, LedgerError> {
+    pub fn claim(&mut self, runs: &[RunId], now: Moment) -> Result<Vec<RunId>, LedgerError> {
         let taken = self.others_claims(now)?;
         let free: Vec<RunId> = runs
             .iter()
@@ -87,7 +77,7 @@ impl Claims {
             return Ok(free);
         }
         self.held.extend(&free);
-        let at_ms = milliseconds(now);
+        let at_ms = milliseconds(now.wall);
         let claim = ClaimLine {
             at_ms,
             claim: free.clone(),
@@ -109,7 +99,7 @@ impl Claims {
         &mut self,
         runs: &[RunId],
         at_ms: u64,
-        now: SystemTime,
+        now: Moment,
     ) -> Result<Vec<RunId>, LedgerError> {
         let Self {
             view, own, file, ..
@@ -127,7 +117,7 @@ impl Claims {
     }
 
     /// Gives up runs: they are recorded, or will not be trained here.
-    pub fn release(&mut self, runs: &[RunId], now: SystemTime) -> Result<(), LedgerError> {
+    pub fn release(&mut self, runs: &[RunId], now: Moment) -> Result<(), LedgerError> {
         let held: Vec<RunId> = runs
             .iter()
             .copied()
@@ -137,7 +127,7 @@ impl Claims {
             return Ok(());
         }
         let release = ClaimLine {
-            at_ms: milliseconds(now),
+            at_ms: milliseconds(now.wall),
             release: held,
             ..ClaimLine::default()
         };
@@ -145,22 +135,22 @@ impl Claims {
     }
 
     /// Gives a sign of life if one is due. Call it as often as you like.
-    pub fn heartbeat(&mut self, now: SystemTime) -> Result<(), LedgerError> {
+    pub fn heartbeat(&mut self, now: Moment) -> Result<(), LedgerError> {
         let recent = self
-            .last_line
-            .is_some_and(|last| elapsed(last, now) < HEARTBEAT);
+            .last_attempt
+            .is_some_and(|last| now.since(last) < HEARTBEAT);
         if self.held.is_empty() || recent {
             return Ok(());
         }
         let beat = ClaimLine {
-            at_ms: milliseconds(now),
+            at_ms: milliseconds(now.wall),
             ..ClaimLine::default()
         };
         self.say(&beat, now)
     }
 
     /// Runs that other living processes work on.
-    pub fn others_claims(&mut self, now: SystemTime) -> Result<HashSet<RunId>, LedgerError> {
+    pub fn others_claims(&mut self, now: Moment) -> Result<HashSet<RunId>, LedgerError> {
         let living = self.view.look(now)?;
         let others = living.filter(|(name, _)| !self.own.contains(*name));
         Ok(others
@@ -173,16 +163,16 @@ impl Claims {
         self.held.iter().copied()
     }
 
-    fn say(&mut self, line: &ClaimLine, now: SystemTime) -> Result<(), LedgerError> {
+    fn say(&mut self, line: &ClaimLine, now: Moment) -> Result<(), LedgerError> {
         let said = match &mut self.file {
             Some(file) => file
                 .append(line)
                 .map_err(LedgerError::io(file.path(), Action::Write)),
             None => self.start_over(line.at_ms),
         };
-        match said {
-            Ok(()) => self.last_line = Some(now),
-            Err(_) => self.withdraw(),
+        self.last_attempt = Some(now);
+        if said.is_err() {
+            self.remove_file();
         }
         said
     }
@@ -201,9 +191,15 @@ impl Claims {
             .map_err(LedgerError::io(file.path(), Action::Write))
     }
 
+    /// Gives up everything that is held, by removing the file that says so. What is known of
+    /// others stays.
+    pub fn withdraw(&mut self) {
+        self.held.clear();
+        self.remove_file();
+    }
+
     /// Best effort: a file that stays is ignored in time.
-    fn withdraw(&mut self) {
-        self.last_line = None;
+    fn remove_file(&mut self) {
         if let Some(file) = self.file.take() {
             let _ = std::fs::remove_file(file.path());
         }
@@ -212,153 +208,8 @@ impl Claims {
 
 impl Drop for Claims {
     fn drop(&mut self) {
-        self.withdraw();
+        self.remove_file();
     }
-}
-
-/// A process that is at work.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Claimant {
-    /// The name of its file.
-    pub writer: String,
-    /// What it works on, by run id.
-    pub runs: Vec<RunId>,
-    /// Its last sign of life.
-    pub last_activity: SystemTime,
-}
-
-/// Reads everyone's claims; writes nothing.
-#[derive(Debug)]
-pub struct ClaimsView {
-    folder: PathBuf,
-    seen: BTreeMap<String, Seen>,
-}
-
-/// What is known of one claims file.
-#[derive(Debug)]
-struct Seen {
-    tail: Tail,
-    author: Option<Header>,
-    /// When each run was claimed, by the claimant's clock.
-    claims: HashMap<RunId, u64>,
-    /// The last sign of life, by the reader's clock.
-    last_activity: Option<SystemTime>,
-}
-
-impl ClaimsView {
-    /// The claims on a study's folder.
-    pub fn new(dir: &Path) -> Self {
-        Self {
-            folder: dir.join("claims"),
-            seen: BTreeMap::new(),
-        }
-    }
-
-    /// Who is at work, by name.
-    pub fn living(&mut self, now: SystemTime) -> Result<Vec<Claimant>, LedgerError> {
-        let claimant = |(name, seen): (&str, &Seen)| {
-            let mut runs: Vec<RunId> = seen.claims.keys().copied().collect();
-            runs.sort_unstable();
-            Some(Claimant {
-                writer: name.into(),
-                runs,
-                last_activity: seen.last_activity?,
-            })
-        };
-        Ok(self.look(now)?.filter_map(claimant).collect())
-    }
-
-    /// Reads what is new, then gives the files whose writers live.
-    fn look(
-        &mut self,
-        now: SystemTime,
-    ) -> Result<impl Iterator<Item = (&str, &Seen)>, LedgerError> {
-        let stems = stems(&self.folder, SUFFIX)?;
-        self.seen
-            .retain(|name, _| stems.binary_search(name).is_ok());
-        for stem in stems {
-            let path = self.folder.join(format!("{stem}{SUFFIX}"));
-            let seen = self.seen.entry(stem).or_insert_with(|| Seen::new(path));
-            seen.read(now)?;
-        }
-        Ok(self
-            .seen
-            .iter()
-            .filter(move |(_, seen)| seen.is_living(now))
-            .map(|(name, seen)| (name.as_str(), seen)))
-    }
-}
-
-impl Seen {
-    fn new(path: PathBuf) -> Self {
-        Self {
-            tail: Tail::new(path),
-            author: None,
-            claims: HashMap::new(),
-            last_activity: None,
-        }
-    }
-
-    fn read(&mut self, now: SystemTime) -> Result<(), LedgerError> {
-        let Self {
-            tail,
-            author,
-            claims,
-            ..
-        } = self;
-        let mut stamp = None;
-        let growth = tail.read(|_, content| {
-            if let Ok(line) = serde_json::from_slice::<ClaimLine>(content) {
-                claims.extend(line.claim.iter().map(|run| (*run, line.at_ms)));
-                line.release.iter().for_each(|run| {
-                    claims.remove(run);
-                });
-                let since = Duration::from_millis(line.at_ms);
-                // A stamp beyond what a clock can show is in the future.
-                stamp = Some(UNIX_EPOCH.checked_add(since).unwrap_or(now));
-                return Ok(Verdict::Good);
-            }
-            match serde_json::from_slice(content) {
-                Ok(header) => {
-                    *author = Some(header);
-                    Ok(Verdict::Good)
-                }
-                Err(error) => Ok(Verdict::Bad(error.to_string())),
-            }
-        })?;
-        match growth {
-            Growth::Lines(_) => self.note_life(stamp, now),
-            Growth::Cut => *self = Self::new(self.tail.path().to_path_buf()),
-        }
-        Ok(())
-    }
-
-    /// Clocks of machines differ. On first sight there is only the claimant's
-    /// own stamp, of which a future one says no more than "now"; afterwards a
-    /// file that grew is a sign of life by the reader's clock alone.
-    fn note_life(&mut self, stamp: Option<SystemTime>, now: SystemTime) {
-        let Some(stamp) = stamp else { return };
-        self.last_activity = Some(match self.last_activity {
-            None => stamp.min(now),
-            Some(_) => now,
-        });
-    }
-
-    fn is_living(&self, now: SystemTime) -> bool {
-        let fresh = self
-            .last_activity
-            .is_some_and(|last| elapsed(last, now) <= LEASE);
-        let outlived = self
-            .author
-            .as_ref()
-            .is_some_and(|by| Process::this().outlived(&by.host, by.pid, &by.writer));
-        fresh && !outlived
-    }
-}
-
-/// Zero if the clock was set back.
-fn elapsed(since: SystemTime, now: SystemTime) -> Duration {
-    now.duration_since(since).unwrap_or_default()
 }
 
 fn milliseconds(time: SystemTime) -> u64 {
@@ -374,6 +225,11 @@ mod tests {
     fn of_claims_that_cross_the_earlier_keeps_the_run() {
         let dir = tempfile::tempdir().unwrap();
         let run = RunId::try_from("ab".repeat(16)).unwrap();
+        // The stamps are of 1970, and so is the clock.
+        let now = Moment {
+            wall: UNIX_EPOCH,
+            ..Moment::now()
+        };
         let [mut first, mut second] = [Claims::new(dir.path()), Claims::new(dir.path())];
         // Neither has looked before it claimed.
         for (claims, at_ms) in [(&mut first, 7), (&mut second, 8)] {
@@ -385,11 +241,33 @@ mod tests {
                 claim,
                 release,
             };
-            claims.say(&line, UNIX_EPOCH).unwrap();
+            claims.say(&line, now).unwrap();
         }
-        assert_eq!(first.claimed_before(&[run], 7, UNIX_EPOCH).unwrap(), []);
-        assert_eq!(second.claimed_before(&[run], 8, UNIX_EPOCH).unwrap(), [run]);
+        assert_eq!(first.claimed_before(&[run], 7, now).unwrap(), []);
+        assert_eq!(second.claimed_before(&[run], 8, now).unwrap(), [run]);
         // With equal stamps the names decide, and they never are equal.
-        assert_eq!(second.claimed_before(&[run], 7, UNIX_EPOCH).unwrap(), [run]);
+        assert_eq!(second.claimed_before(&[run], 7, now).unwrap(), [run]);
+    }
+    /// A disk that refuses a line refuses the next one too.
+    #[test]
+    fn a_refused_sign_of_life_is_not_tried_again_at_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let run = RunId::try_from("ab".repeat(16)).unwrap();
+        let mut claims = Claims::new(dir.path());
+        let now = Moment::now();
+        claims.claim(&[run], now).unwrap();
+        // The next line goes to a new file, and a file is where its folder should be.
+        claims.remove_file();
+        std::fs::remove_dir(&claims.folder).unwrap();
+        std::fs::write(&claims.folder, "").unwrap();
+        assert!(claims.heartbeat(now + HEARTBEAT).is_err());
+        claims.heartbeat(now + HEARTBEAT * 3 / 2).unwrap();
+        assert!(claims.heartbeat(now + HEARTBEAT * 2).is_err());
+        // Once it can, everything that is held is said again.
+        std::fs::remove_file(&claims.folder).unwrap();
+        claims.heartbeat(now + HEARTBEAT * 3).unwrap();
+        let mut other = Claims::new(dir.path());
+        let taken = other.others_claims(now + HEARTBEAT * 3).unwrap();
+        assert!(taken.contains(&run));
     }
 }

@@ -22,12 +22,14 @@
 
 mod checkpoint;
 mod claims;
+mod claims_view;
 mod disk;
 mod error;
 mod failures;
 mod journal;
 mod line_file;
 mod merge;
+mod moment;
 mod process;
 mod status;
 mod study_copy;
@@ -35,12 +37,14 @@ mod tail;
 mod writer;
 
 pub use checkpoint::{Checkpoints, LEFTOVER_AGE};
-pub use claims::{Claimant, Claims, ClaimsView, HEARTBEAT, LEASE};
+pub use claims::{Claims, HEARTBEAT, LEASE};
+pub use claims_view::{Claimant, ClaimsView};
 pub use error::{Action, LedgerError};
 pub use failures::Failures;
 pub use journal::{Ledger, Warning};
 pub use line_file::FORMAT;
 pub use merge::{Conflict, Place};
+pub use moment::Moment;
 pub use status::{OutcomeCounts, Status, WriterStatus};
 pub use study_copy::StudyCopy;
 pub use writer::Writer;

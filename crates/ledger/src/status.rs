@@ -1,9 +1,10 @@
 //! The state of a ledger at a glance: for `status`, progress and the live page.
 
-use crate::claims::ClaimsView;
+use crate::claims_view::ClaimsView;
 use crate::error::LedgerError;
 use crate::journal::{Ledger, Warning};
 use crate::merge::Conflict;
+use crate::moment::Moment;
 use spec::{Outcome, Record};
 use std::collections::BTreeMap;
 use std::time::SystemTime;
@@ -77,7 +78,7 @@ impl Status {
 impl Ledger {
     /// Its state, as far as it has been read; call [`refresh`](Self::refresh)
     /// before for the latest.
-    pub fn status(&self, now: SystemTime) -> Result<Status, LedgerError> {
+    pub fn status(&self, now: Moment) -> Result<Status, LedgerError> {
         Ok(Status {
             outcomes: OutcomeCounts::of(self.records()),
             duplicates: self.duplicates(),
@@ -87,7 +88,7 @@ impl Ledger {
         })
     }
 
-    fn writer_statuses(&self, now: SystemTime) -> Result<Vec<WriterStatus>, LedgerError> {
+    fn writer_statuses(&self, now: Moment) -> Result<Vec<WriterStatus>, LedgerError> {
         let mut statuses: BTreeMap<String, WriterStatus> = BTreeMap::new();
         for (name, records, last_activity) in self.writers() {
             let status = WriterStatus {

@@ -2,7 +2,7 @@
 
 mod support;
 
-use ledger::{Claims, HEARTBEAT, LEASE, Ledger};
+use ledger::{Claims, HEARTBEAT, LEASE, Ledger, Moment};
 use spec::RunId;
 use std::fs;
 use std::path::Path;
@@ -13,7 +13,7 @@ fn ids(numbers: &[u64]) -> Vec<RunId> {
     numbers.iter().map(|number| run_id(*number)).collect()
 }
 
-fn others(claims: &mut Claims, at: SystemTime) -> Vec<RunId> {
+fn others(claims: &mut Claims, at: Moment) -> Vec<RunId> {
     let mut others: Vec<RunId> = claims.others_claims(at).unwrap().into_iter().collect();
     others.sort_unstable();
     others
@@ -62,7 +62,7 @@ fn a_silent_claimant_loses_its_claims_and_a_beating_one_keeps_them() {
     one.claim(&ids(&[1]), now()).unwrap();
     let mut at = now();
     for _ in 0..30 {
-        at += HEARTBEAT;
+        at = at + HEARTBEAT;
         one.heartbeat(at).unwrap();
         assert_eq!(others(&mut other, at), ids(&[1]));
     }
@@ -104,12 +104,12 @@ fn clocks_may_differ() {
     let ledger = Ledger::create(dir.path()).unwrap();
     let mut claims = ledger.claims();
     // A clock a year ahead does not make a dead claim live for a year.
-    let ahead = now() + Duration::from_secs(365 * 86_400);
+    let ahead = now().wall + Duration::from_secs(365 * 86_400);
     leave_claims(dir.path(), "ahead", "elsewhere", 1, ahead, &[1]);
     assert_eq!(others(&mut claims, now()), ids(&[1]));
     assert_eq!(others(&mut claims, now() + LEASE * 2), []);
     // A clock a day behind: dead at first sight, living once it is seen to grow.
-    let behind = now() - Duration::from_secs(86_400);
+    let behind = now().wall - Duration::from_secs(86_400);
     leave_claims(dir.path(), "behind", "elsewhere", 1, behind, &[2]);
     assert_eq!(others(&mut claims, now()), ids(&[1]));
     let path = dir.path().join("claims/behind.jsonl");
@@ -117,6 +117,43 @@ fn clocks_may_differ() {
     fs::write(&path, text).unwrap();
     let later = now() + LEASE * 3;
     assert_eq!(others(&mut claims, later), ids(&[2]));
+}
+
+/// A clock that is set back by a day must not silence a claimant for a day, nor keep a dead one.
+#[test]
+fn a_clock_may_be_set_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let ledger = Ledger::create(dir.path()).unwrap();
+    let (mut one, mut other) = (ledger.claims(), ledger.claims());
+    let start = now();
+    let set_back = |time: Duration| Moment {
+        wall: start.wall + time - Duration::from_secs(86_400),
+        steady: start.steady + time,
+    };
+    one.claim(&ids(&[1]), start).unwrap();
+    assert_eq!(others(&mut other, start), ids(&[1]));
+    one.heartbeat(set_back(HEARTBEAT)).unwrap();
+    assert_eq!(others(&mut other, set_back(HEARTBEAT)), ids(&[1]));
+    assert_eq!(others(&mut other, set_back(HEARTBEAT + LEASE)), ids(&[1]));
+    assert_eq!(others(&mut other, set_back(HEARTBEAT * 2 + LEASE)), []);
+}
+
+#[test]
+fn what_is_withdrawn_is_free_and_others_stay_known() {
+    let dir = tempfile::tempdir().unwrap();
+    let ledger = Ledger::create(dir.path()).unwrap();
+    let (mut one, mut other) = (ledger.claims(), ledger.claims());
+    // Dead, with a clock that was a day ahead.
+    let ahead = now().wall + Duration::from_secs(86_400);
+    leave_claims(dir.path(), "ahead", "elsewhere", 1, ahead, &[1]);
+    let start = now();
+    assert_eq!(one.claim(&ids(&[1, 2]), start).unwrap(), ids(&[2]));
+    one.withdraw();
+    assert_eq!(one.held().count(), 0);
+    assert_eq!(others(&mut other, start), ids(&[1]));
+    // It was met before, so its lease is over by the reader's clock.
+    let late = start + LEASE + Duration::from_secs(1);
+    assert_eq!(one.claim(&ids(&[1, 2]), late).unwrap(), ids(&[1, 2]));
 }
 
 #[cfg(unix)]
@@ -136,13 +173,20 @@ fn a_process_killed_on_this_machine_is_outlived_at_once() {
         .arg("60")
         .spawn()
         .unwrap();
-    leave_claims(dir.path(), "sleeper", &host, child.id(), now(), &[1]);
+    leave_claims(dir.path(), "sleeper", &host, child.id(), now().wall, &[1]);
     assert_eq!(others(&mut claims, now()), ids(&[1]));
     child.kill().unwrap();
     child.wait().unwrap();
     assert_eq!(others(&mut claims, now()), []);
     // The same pid on another machine says nothing.
-    leave_claims(dir.path(), "remote", "elsewhere", child.id(), now(), &[2]);
+    leave_claims(
+        dir.path(),
+        "remote",
+        "elsewhere",
+        child.id(),
+        now().wall,
+        &[2],
+    );
     assert_eq!(others(&mut claims, now()), ids(&[2]));
 }
 

@@ -247,7 +247,7 @@ fn status_tells_outcomes_writers_claims_and_troubles() {
     let of = |name| status.writers.iter().find(|writer| writer.name == name);
     let ours = of(writer.name().unwrap()).unwrap();
     assert_eq!((ours.records, ours.claimed), (4, 2));
-    assert_eq!(ours.last_activity, Some(now()));
+    assert_eq!(ours.last_activity, Some(now().wall));
     let theirs = of("a").unwrap();
     assert_eq!((theirs.records, theirs.claimed), (1, 0));
     assert!(theirs.last_activity.is_some());

@@ -4,13 +4,13 @@
 
 mod support;
 
-use ledger::Ledger;
+use ledger::{Ledger, Moment};
 use spec::RunId;
 use std::env;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 use support::{record, run_id};
 
 const DIR: &str = "LEDGER_TEST_SHARED_DIR";
@@ -32,13 +32,13 @@ fn helper_works() {
         if missing.is_empty() {
             return;
         }
-        let taken = claims.others_claims(SystemTime::now()).unwrap();
+        let taken = claims.others_claims(Moment::now()).unwrap();
         let free = missing.iter().map(|number| run_id(*number));
         let cohort: Vec<RunId> = free
             .filter(|run| !taken.contains(run))
             .take(COHORT)
             .collect();
-        let mine = claims.claim(&cohort, SystemTime::now()).unwrap();
+        let mine = claims.claim(&cohort, Moment::now()).unwrap();
         for number in missing
             .iter()
             .filter(|number| mine.contains(&run_id(**number)))
@@ -46,9 +46,9 @@ fn helper_works() {
             // The training.
             sleep(Duration::from_millis(4));
             writer.append(&record(*number)).unwrap();
-            claims.heartbeat(SystemTime::now()).unwrap();
+            claims.heartbeat(Moment::now()).unwrap();
         }
-        claims.release(&mine, SystemTime::now()).unwrap();
+        claims.release(&mine, Moment::now()).unwrap();
         if mine.is_empty() {
             sleep(Duration::from_millis(5));
         }
@@ -83,7 +83,7 @@ fn processes_share_a_study_and_take_over_from_a_killed_one() {
     assert!(watched.records().cloned().eq((1..=RUNS).map(record)));
     assert_eq!(watched.conflicts(), []);
     // Claims that cross cost a cohort now and then, not half of the work.
-    let status = watched.status(SystemTime::now()).unwrap();
+    let status = watched.status(Moment::now()).unwrap();
     assert!(status.duplicates < RUNS as usize / 4, "{status:?}");
     let busy = status.writers.iter().filter(|by| by.records >= COHORT);
     assert!(busy.count() >= 2, "{status:?}");

@@ -170,8 +170,10 @@ impl Layer {
     fn products(&self, input: Shape) -> u64 {
         let outputs = self.output(input).map_or(0, Shape::size);
         match self {
-            Self::Dense { .. } => (input.size() * outputs) as u64,
-            Self::Conv { kernel, .. } => (outputs * kernel * kernel * input.channels) as u64,
+            Self::Dense { .. } => input.size().saturating_mul(outputs) as u64,
+            Self::Conv { kernel, .. } => {
+                outputs.saturating_mul(kernel * kernel * input.channels) as u64
+            }
             _ => 0,
         }
     }
@@ -295,8 +297,8 @@ impl Network {
 
     /// Multiply–add operations of one example's forward pass, in dense layers and convolutions.
     pub fn forward_products(&self) -> u64 {
-        let mut products = 0;
-        self.visit(&mut |layer, input| products += layer.products(input));
+        let mut products = 0_u64;
+        self.visit(&mut |layer, input| products = layer.products(input).saturating_add(products));
         products
     }
 
@@ -305,7 +307,7 @@ impl Network {
     /// whose input nobody learns.
     pub fn step_products(&self) -> u64 {
         let first = (self.layers.first()).map_or(0, |layer| layer.products(self.input));
-        3 * self.forward_products() - first
+        self.forward_products().saturating_mul(3) - first
     }
 
     /// Whether any layer normalizes over the batch.

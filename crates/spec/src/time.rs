@@ -36,6 +36,9 @@ pub fn steps_at_rate(reference_steps: u64, reference: LearningRate, lr: Learning
     reference_steps.max(stretched.ceil() as u64)
 }
 
+/// More evaluations than any curve needs, and few enough to keep in a record.
+pub const MOST_EVALUATIONS: u32 = 100_000;
+
 /// When a run is evaluated and when it is given up.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Evaluation {
@@ -61,10 +64,16 @@ impl Default for Evaluation {
 impl Evaluation {
     /// The steps after which a run of `total` steps is evaluated: ⌈i·T/count⌉, each once.
     pub fn schedule(self, total: u64) -> Vec<u64> {
-        let count = u64::from(self.count.max(1));
-        let mut steps: Vec<u64> = (1..=count).map(|i| self.schedule_step(total, i)).collect();
-        steps.dedup();
-        steps
+        match self.evaluations(total) {
+            // More evaluations than steps: one after each.
+            all if all == total => (1..=total).collect(),
+            some => (1..=some).map(|i| self.schedule_step(total, i)).collect(),
+        }
+    }
+
+    /// How many they are.
+    pub fn evaluations(self, total: u64) -> u64 {
+        u64::from(self.count.max(1)).min(total)
     }
 
     /// The step of the i-th of them, from 1 on.
@@ -140,6 +149,12 @@ mod tests {
         assert_eq!(schedule.len(), 20);
         assert_eq!((schedule[0], schedule[19]), (20_625, 412_500));
         assert_eq!(Evaluation::default().schedule(3), [1, 2, 3]);
+        let each = Evaluation {
+            count: u32::MAX,
+            ..Evaluation::default()
+        };
+        assert_eq!(each.schedule(4), [1, 2, 3, 4]);
+        assert_eq!(each.evaluations(4), 4);
         assert_eq!(
             Evaluation {
                 count: 4,

@@ -1,10 +1,10 @@
 //! Records to write and folders to write them in.
 #![allow(dead_code)] // Each test file uses some of these.
 
-use ledger::Ledger;
+use ledger::{Ledger, Moment};
 use spec::{BatchSize, CurvePoint, LearningRate, Outcome, Record, RunId, Width};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 pub fn run_id(number: u64) -> RunId {
     RunId::try_from(format!("{number:032x}")).unwrap()
@@ -40,8 +40,12 @@ pub fn record(number: u64) -> Record {
     }
 }
 
-pub fn now() -> SystemTime {
-    UNIX_EPOCH + Duration::from_secs(1_800_000_000)
+/// A fixed time on the wall; the other clock goes on.
+pub fn now() -> Moment {
+    Moment {
+        wall: UNIX_EPOCH + Duration::from_secs(1_800_000_000),
+        steady: Instant::now(),
+    }
 }
 
 /// A records file as someone else left it.
