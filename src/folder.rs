@@ -32,9 +32,7 @@ impl Folder {
                 dir.display()
             ))
         })?;
-        let name = dir
-            .file_name()
-            .map_or_else(String::new, |n| n.to_string_lossy().into_owned());
+        let name = name_of(dir);
         let origin = dir.join("study.toml");
         let study = studies::complete(Study::parse(&name, &origin, &copy.text, &copy.overrides)?)?;
         Ok(Self {
@@ -45,8 +43,21 @@ impl Folder {
 
     /// Opens or makes the folder of a study; an older copy of the study there is
     /// replaced, and its runs that are still in the study keep counting.
-    pub fn create(dir: &Path, study: Study, text: &str, overrides: &[Override]) -> Result<Self> {
+    pub fn create(
+        dir: &Path,
+        mut study: Study,
+        text: &str,
+        overrides: &[Override],
+    ) -> Result<Self> {
         let mut overrides = overrides.to_vec();
+        if study.title == study.name {
+            // The file's name, which its copy does not have.
+            overrides.push(Override {
+                key: "title".into(),
+                value: toml_string(&study.title),
+            });
+        }
+        study.name = name_of(dir);
         if let Task::Files(files) = &study.setting.task {
             // The copy lies elsewhere than the file it came from.
             let path = std::path::absolute(&files.path)
@@ -173,6 +184,10 @@ fn in_toml(path: &Path) -> Result<String> {
             path.display()
         ))
     })?;
+    Ok(toml_string(text))
+}
+
+fn toml_string(text: &str) -> String {
     let mut quoted = String::from("\"");
     for c in text.chars() {
         match c {
@@ -183,7 +198,14 @@ fn in_toml(path: &Path) -> Result<String> {
         }
     }
     quoted.push('"');
-    Ok(quoted)
+    quoted
+}
+
+/// What a study is called by the folder it is in.
+fn name_of(dir: &Path) -> String {
+    let dir = std::path::absolute(dir).unwrap_or_else(|_| dir.into());
+    dir.file_name()
+        .map_or_else(String::new, |name| name.to_string_lossy().into_owned())
 }
 
 /// A run that failed and has no record.

@@ -9,7 +9,7 @@ use analysis::course::course;
 use analysis::equal_time::equal_time;
 use analysis::predict::{LimitSource, Pair, Reach, Stability};
 use analysis::{Findings, Fixed, Prediction, Request, predict};
-use anyhow::{Context, Result};
+use anyhow::{Result, anyhow};
 use spec::{Record, Width};
 use std::fmt::Display;
 use std::fs;
@@ -46,7 +46,8 @@ pub fn write(folders: &[Folder], out: &Path, json: bool) -> Result<()> {
     let figures = ::report::figures(&findings);
     let results = ::report::results_json(&findings);
     let folder = out.join("figures");
-    fs::create_dir_all(&folder).with_context(|| format!("{}: cannot make it", folder.display()))?;
+    fs::create_dir_all(&folder)
+        .map_err(|error| anyhow!("{}: cannot make it: {error}", folder.display()))?;
     for figure in &figures {
         let name = folder.join(&figure.id);
         save(&name.with_extension("svg"), figure.svg().as_bytes())?;
@@ -65,7 +66,7 @@ pub fn write(folders: &[Folder], out: &Path, json: bool) -> Result<()> {
 }
 
 fn save(path: &PathBuf, bytes: &[u8]) -> Result<()> {
-    fs::write(path, bytes).with_context(|| format!("{}: cannot write it", path.display()))
+    fs::write(path, bytes).map_err(|error| anyhow!("{}: cannot write it: {error}", path.display()))
 }
 
 /// What the study would have found, had it ended earlier.

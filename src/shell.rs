@@ -3,7 +3,7 @@
 
 use crate::cli::{Cli, CompletionsArgs, ManArgs};
 use crate::output::print;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use clap::CommandFactory;
 use std::fs;
 
@@ -22,7 +22,8 @@ pub fn man(args: &ManArgs) -> Result<()> {
         manual.render(&mut page).context("cannot make the page")?;
         return print(&String::from_utf8(page).context("the page is no text")?);
     };
-    fs::create_dir_all(dir).with_context(|| format!("{}: cannot make it", dir.display()))?;
+    fs::create_dir_all(dir)
+        .map_err(|error| anyhow!("{}: cannot make it: {error}", dir.display()))?;
     clap_mangen::generate_to(Cli::command(), dir)
-        .with_context(|| format!("{}: cannot write the pages", dir.display()))
+        .map_err(|error| anyhow!("{}: cannot write the pages: {error}", dir.display()))
 }

@@ -19,6 +19,8 @@ struct Standing {
     trained: usize,
     stalled: usize,
     diverged: usize,
+    /// Records of no run of the study.
+    strays: usize,
     in_progress: usize,
     /// Runs that a command of the study's own failed at and that have no record.
     failed: Failed,
@@ -65,9 +67,10 @@ pub fn run(args: &StatusArgs) -> Result<()> {
         recorded: counts.recorded,
         planned: counts.planned,
         skipped: counts.skipped,
-        trained: status.outcomes.trained,
-        stalled: status.outcomes.stalled,
-        diverged: status.outcomes.diverged,
+        trained: counts.trained,
+        stalled: counts.stalled,
+        diverged: counts.diverged,
+        strays: counts.strays,
         in_progress: status.claimed(),
         failed: Failed::of(folder.failed_runs(&points)?),
         warnings: status.warnings.iter().map(ToString::to_string).collect(),
@@ -101,6 +104,12 @@ fn print(standing: &Standing, dir: &Path) {
         standing.diverged,
         standing.in_progress
     );
+    if standing.strays > 0 {
+        say!(
+            "{} records more are of no run of the study as it is now, and are not used",
+            standing.strays
+        );
+    }
     if let Some(newest) = &standing.failed.newest {
         print_failed(&standing.failed, newest, dir);
     }

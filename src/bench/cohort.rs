@@ -1,6 +1,6 @@
 //! `noisescale bench --device cuda`: steps of whole cohorts on a GPU.
 
-use super::{CASES, Case, EXAMPLES};
+use super::{CASES, Case, EXAMPLES, known};
 use crate::cli::BenchArgs;
 use crate::device::{Choice, open_gpus};
 use crate::output::say;
@@ -38,6 +38,8 @@ const STEPS: u64 = 32;
 
 /// Measures, and prints a table.
 pub fn run(args: &BenchArgs) -> Result<()> {
+    let named = |case: &&Case| case.is_named(&args.only);
+    known(&args.only, named)?;
     let ordinal = match args.device {
         Choice::Cuda(ordinal) => ordinal.unwrap_or(0),
         Choice::Auto | Choice::Cpu => 0,
@@ -61,7 +63,7 @@ pub fn run(args: &BenchArgs) -> Result<()> {
             report.device
         );
     }
-    for case in CASES.iter().filter(|case| case.is_named(&args.only)) {
+    for case in CASES.iter().filter(named) {
         let row = measure(case, &device, args)?;
         if !args.json {
             say!(

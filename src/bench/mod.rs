@@ -10,6 +10,7 @@ mod whole_run;
 
 use crate::cli::BenchArgs;
 use crate::device::{self, Choice};
+use crate::failure::Mistake;
 use crate::output::{print, say};
 use crate::runner::{made_up, step_products};
 use crate::{studies, train};
@@ -137,6 +138,8 @@ pub fn run(args: &BenchArgs) -> Result<()> {
         #[cfg(not(feature = "cuda"))]
         return Err(device::without_cuda());
     }
+    let named = |case: &&Case| case.is_named(&args.only) && !case.for_gpus;
+    known(&args.only, named)?;
     let isa = args.instructions.unwrap_or_else(Isa::detect);
     let bench = Bench {
         isa,
@@ -148,7 +151,6 @@ pub fn run(args: &BenchArgs) -> Result<()> {
     }
     let mut cases = Vec::new();
     let mut peak = 0.0f64;
-    let named = |case: &&Case| case.is_named(&args.only) && !case.for_gpus;
     for case in CASES.iter().filter(named) {
         let row = bench.measure(case, &mut peak)?;
         if !args.json {
@@ -273,6 +275,19 @@ fn steps_until(training: &mut Training<'_>, done: impl Fn() -> bool) -> u64 {
         steps += 1;
     }
     steps
+}
+
+/// Some network must be meant.
+fn known(text: &str, named: impl Fn(&&Case) -> bool) -> Result<()> {
+    if CASES.iter().any(|case| named(&case)) {
+        return Ok(());
+    }
+    let names: Vec<&str> = CASES.iter().map(|case| case.name).collect();
+    let message = format!(
+        "no network to measure here is called {text:?}; there are {}",
+        names.join(", ")
+    );
+    Err(Mistake(message).into())
 }
 
 impl Case {

@@ -96,9 +96,9 @@ impl Found {
             .map(|conflict| format!("alarm: {conflict}"));
         Standing {
             work,
-            trained: status.outcomes.trained,
-            stalled: status.outcomes.stalled,
-            diverged: status.outcomes.diverged,
+            trained: runs.trained,
+            stalled: runs.stalled,
+            diverged: runs.diverged,
             warnings: warnings.chain(alarms).chain(failures(failed)).collect(),
         }
     }

@@ -9,7 +9,7 @@ use crate::adaptive::{Verdict, verdicts};
 use crate::measure::{Axis, Place};
 use crate::sample::{Tally, trained_accuracy};
 use serde::{Deserialize, Serialize};
-use spec::{Point, Record, Run, RunId, SearchKind, Study, Width};
+use spec::{Outcome, Point, Record, Run, RunId, SearchKind, Study, Width};
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 
@@ -59,8 +59,17 @@ pub struct RunCounts {
     /// Runs that the adaptive rule does without.
     #[serde(default)]
     pub skipped: usize,
-    /// Runs of the plan that have a record.
+    /// Runs of the plan that have a record:
     pub recorded: usize,
+    /// trained,
+    #[serde(default)]
+    pub trained: usize,
+    /// stalled,
+    #[serde(default)]
+    pub stalled: usize,
+    /// or diverged.
+    #[serde(default)]
+    pub diverged: usize,
     /// Further records of runs that had one.
     pub duplicates: usize,
     /// Records of no run of the plan.
@@ -69,6 +78,17 @@ pub struct RunCounts {
     /// reads the journal of failures fills this in.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub failed: usize,
+}
+
+impl RunCounts {
+    fn add(&mut self, outcome: &Outcome) {
+        self.recorded += 1;
+        match outcome {
+            Outcome::Trained { .. } => self.trained += 1,
+            Outcome::Stalled { .. } => self.stalled += 1,
+            Outcome::Diverged { .. } => self.diverged += 1,
+        }
+    }
 }
 
 fn is_zero(count: &usize) -> bool {
@@ -148,7 +168,7 @@ fn gather<'a>(
             Entry::Occupied(known) if known.get().is_some() => counts.duplicates += 1,
             Entry::Occupied(mut first) => {
                 first.insert(Some(record));
-                counts.recorded += 1;
+                counts.add(&record.outcome);
             }
         }
     }

@@ -63,7 +63,7 @@ impl fmt::Display for Warning {
         match self {
             Self::Torn { place, reason } => write!(
                 f,
-                "{place}: unfinished line left out ({reason}); its run is trained again"
+                "{place}: unfinished line left out ({reason}); what it was to record is trained again"
             ),
             Self::Damaged { place, reason } => write!(
                 f,

@@ -45,6 +45,6 @@ pub use journal::{Ledger, Warning};
 pub use line_file::FORMAT;
 pub use merge::{Conflict, Place};
 pub use moment::Moment;
-pub use status::{OutcomeCounts, Status, WriterStatus};
+pub use status::{Status, WriterStatus};
 pub use study_copy::StudyCopy;
 pub use writer::Writer;

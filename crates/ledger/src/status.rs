@@ -5,15 +5,12 @@ use crate::error::LedgerError;
 use crate::journal::{Ledger, Warning};
 use crate::merge::Conflict;
 use crate::moment::Moment;
-use spec::{Outcome, Record};
 use std::collections::BTreeMap;
 use std::time::SystemTime;
 
 /// What the ledger holds and who is at work.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Status {
-    /// How the recorded runs ended.
-    pub outcomes: OutcomeCounts,
     /// Records that do not count because another of their run does.
     pub duplicates: usize,
     /// Everyone who has records or living claims, by name.
@@ -22,17 +19,6 @@ pub struct Status {
     pub warnings: Vec<Warning>,
     /// Runs that gave different results where they must not: an alarm.
     pub conflicts: Vec<Conflict>,
-}
-
-/// Recorded runs by how they ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct OutcomeCounts {
-    /// Trained.
-    pub trained: usize,
-    /// Stalled.
-    pub stalled: usize,
-    /// Diverged.
-    pub diverged: usize,
 }
 
 /// One writing process.
@@ -48,26 +34,6 @@ pub struct WriterStatus {
     pub claimed: usize,
 }
 
-impl OutcomeCounts {
-    /// Counts records.
-    pub fn of<'a>(records: impl IntoIterator<Item = &'a Record>) -> Self {
-        let mut counts = Self::default();
-        for record in records {
-            match record.outcome {
-                Outcome::Trained { .. } => counts.trained += 1,
-                Outcome::Stalled { .. } => counts.stalled += 1,
-                Outcome::Diverged { .. } => counts.diverged += 1,
-            }
-        }
-        counts
-    }
-
-    /// All recorded runs.
-    pub fn total(self) -> usize {
-        self.trained + self.stalled + self.diverged
-    }
-}
-
 impl Status {
     /// Runs that someone is working on.
     pub fn claimed(&self) -> usize {
@@ -80,7 +46,6 @@ impl Ledger {
     /// before for the latest.
     pub fn status(&self, now: Moment) -> Result<Status, LedgerError> {
         Ok(Status {
-            outcomes: OutcomeCounts::of(self.records()),
             duplicates: self.duplicates(),
             writers: self.writer_statuses(now)?,
             warnings: self.warnings(),

@@ -140,7 +140,13 @@ impl Tail {
                 }
             }
         }
-        self.torn = doubtful.into_iter().next();
+        let more = doubtful.len().saturating_sub(1);
+        self.torn = doubtful.into_iter().next().map(|mut first| {
+            if more > 0 {
+                first.reason += &format!(", and {more} more behind it");
+            }
+            first
+        });
         Ok(Growth::Lines(good))
     }
 }
