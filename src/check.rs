@@ -5,9 +5,10 @@ use crate::output::say;
 use crate::runner::{Machine, human_duration, middle_runs};
 use crate::{command, device, studies, train};
 use anyhow::Result;
+use engine::data::Store;
 use engine::train::Compiled;
 use indicatif::HumanCount;
-use spec::{CommandRules, Family, Run, Search, Study, Width, plan};
+use spec::{CommandRules, Family, Run, Search, Study, Task, Width, plan};
 use std::collections::BTreeMap;
 
 /// What a study would do.
@@ -85,6 +86,11 @@ pub fn run(args: &CheckArgs) -> Result<()> {
             bytes.div_ceil(1 << 20)
         );
         say_gpus_apart();
+    }
+    if let Task::Known { dataset } = study.setting.task
+        && let Some(command) = Store::from_environment().status(dataset).command
+    {
+        say!("Its data are not on this machine: `{command}` gets them.");
     }
     if let (Some(words), Some(rules)) = (&found.command, &study.command_rules) {
         print_command(words, rules);
