@@ -248,6 +248,7 @@ mod tests {
         // With equal stamps the names decide, and they never are equal.
         assert_eq!(second.claimed_before(&[run], 7, now).unwrap(), [run]);
     }
+
     /// A disk that refuses a line refuses the next one too.
     #[test]
     fn a_refused_sign_of_life_is_not_tried_again_at_once() {
