@@ -74,19 +74,20 @@ fn stalled_runs_fail_but_do_not_diverge() {
     assert_eq!(findings.stability.as_ref().unwrap().failure_trend, None);
 }
 
-#[test]
-fn predictions_keep_to_the_measured_limit() {
-    let law = study(
-        "ntk",
-        &[8, 16],
-        4,
-        "kind = \"batch-size\"\nlearning_rate = 1.2\nbatch_sizes = [16, 32, 64, 128]",
-    );
+/// A study whose best batch size is 512 over the width.
+fn lawful() -> Findings {
+    let search = "kind = \"batch-size\"\nlearning_rate = 1.2\nbatch_sizes = [16, 32, 64, 128]";
+    let law = study("ntk", &[8, 16], 4, search);
     let all = records(&law, |p, seed| {
         let best = p.width.get() * p.batch_size.get() == 512;
         trained(if best { 0.9 } else { 0.8 } + 0.0001 * (seed % 2) as f64)
     });
-    let findings = analyse(&law, &all);
+    analyse(&law, &all)
+}
+
+#[test]
+fn predictions_keep_to_the_measured_limit() {
+    let findings = lawful();
     let request = Request {
         width: Width::new(32).unwrap(),
         search: None,
@@ -144,13 +145,7 @@ fn a_width_without_a_limit_is_in_no_resample() {
 
 #[test]
 fn limits_that_are_not_there_are_refused() {
-    let search = "kind = \"batch-size\"\nlearning_rate = 1.2\nbatch_sizes = [16, 32, 64, 128]";
-    let law = study("ntk", &[8, 16], 4, search);
-    let all = records(&law, |p, seed| {
-        let best = p.width.get() * p.batch_size.get() == 512;
-        trained(if best { 0.9 } else { 0.8 } + 0.0001 * (seed % 2) as f64)
-    });
-    let findings = analyse(&law, &all);
+    let findings = lawful();
     let request = Request {
         width: Width::new(32).unwrap(),
         search: None,

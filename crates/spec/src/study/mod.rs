@@ -4,6 +4,7 @@
 //! this module turns it into a [`Study`] whose values are all possible ones.
 //! `docs/STUDY.md` is the user's description of the format.
 
+mod against_data;
 mod error;
 mod file;
 mod trainer;
@@ -205,7 +206,7 @@ impl Study {
             origin: PathBuf::from(&self.name),
             text: "",
         };
-        validate::check_against_data(self, &source)
+        against_data::check(self, &source)
     }
 
     /// The time bounds at one width.
