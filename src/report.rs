@@ -7,7 +7,7 @@ use crate::output::{print, say, tell};
 use ::report::number::significant;
 use analysis::course::course;
 use analysis::equal_time::equal_time;
-use analysis::predict::{LimitSource, Pair, Reach, Stability};
+use analysis::predict::{Pair, Reach, Stability};
 use analysis::{Findings, Fixed, Prediction, Request, predict};
 use anyhow::{Result, anyhow};
 use spec::{Record, Width};
@@ -207,16 +207,13 @@ fn in_words(found: &Prediction) -> String {
                 .into(),
         );
     }
-    let source = match (limit.source, limit.width) {
-        (LimitSource::Stability, Some(width)) => {
+    let source = match limit.width {
+        Some(width) => {
             format!(
                 "from that measured at w = {width} in the stability study, the least of its widths"
             )
         }
-        (LimitSource::Stability, None) => "measured in the stability study".into(),
-        (LimitSource::LargestTrained, _) => {
-            "the largest that trained; the true limit may be higher".into()
-        }
+        None => "the largest that trained; the true limit may be higher".into(),
     };
     lines.push(format!(
         "Largest learning rate: {} ({source})",

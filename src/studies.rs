@@ -1,9 +1,7 @@
 //! The studies that come with the program, and how a study is named on the command line.
 
-use crate::failure::Mistake;
 use anyhow::{Context, Result};
 use engine::data::{self, Store};
-use spec::time::MOST_EVALUATIONS;
 use spec::{Override, Study, Task};
 use std::path::{Path, PathBuf};
 
@@ -112,7 +110,6 @@ pub fn open(name: &str, overrides: &[Override]) -> Result<Source> {
 /// Looks at the user's own data, if the study has such: a plan needs their size. A
 /// command's working folder becomes one that holds wherever the study's copy lies.
 pub fn complete(mut study: Study) -> Result<Study> {
-    check_evaluations(&study)?;
     if let Some(rules) = &mut study.command_rules {
         let folder = std::path::absolute(Path::new(".").join(&rules.folder))
             .with_context(|| format!("{}: cannot find the folder", rules.folder.display()))?;
@@ -123,17 +120,6 @@ pub fn complete(mut study: Study) -> Result<Study> {
         study = study.with_content(content)?;
     }
     Ok(study)
-}
-
-/// Every evaluation is kept in memory and in the record of its run.
-fn check_evaluations(study: &Study) -> Result<(), Mistake> {
-    match study.setting.evaluation.count {
-        count if count <= MOST_EVALUATIONS => Ok(()),
-        count => Err(Mistake(format!(
-            "{}: `time.evaluations` is {count}; give at most {MOST_EVALUATIONS}",
-            study.name
-        ))),
-    }
 }
 
 /// Where a study is run unless the command line says so.

@@ -128,18 +128,12 @@ pub fn curve_flags(curve: &RateCurve) -> Vec<FlagKind> {
     let Some(optimum) = &curve.optimum else {
         return vec![FlagKind::NoTrained];
     };
-    let late = match optimum.late {
-        LateState::Settled => None,
-        LateState::StillRising => Some(FlagKind::NotLate),
-        LateState::Falling => Some(FlagKind::Falling),
-        LateState::Unknown => Some(FlagKind::LateUnknown),
-    };
     let few = curve.points.iter().any(|point| point.few_trained);
     [
         (!optimum.bracketed()).then_some(FlagKind::NotBracketed),
         (optimum.threshold.is_none()).then_some(FlagKind::SpreadUnknown),
         few.then_some(FlagKind::FewTrained),
-        late,
+        late_flag(optimum).map(|(kind, _)| kind),
     ]
     .into_iter()
     .flatten()

@@ -161,6 +161,11 @@ fn mistakes_name_their_line_and_remedy() {
         ),
         (
             "[time]",
+            "[time]\nevaluations = 100001",
+            "test.toml:20: `time.evaluations`: give at most 100000, not 100001",
+        ),
+        (
+            "[time]",
             "[regularizers]\ncrop_padding = 8\n[time]",
             "test.toml:20: `regularizers.crop_padding`: images of 8×8 can be moved by 7 pixels at most, not 8",
         ),

@@ -14,7 +14,7 @@ use crate::family::{Family, Pool};
 use crate::quantity::{BatchSize, Momentum, WeightScale, Width};
 use crate::run::{Augmentation, Optimizer, Regularizers, Setting, UpdateRule};
 use crate::task::Task;
-use crate::time::{Evaluation, TimeBounds};
+use crate::time::{Evaluation, MOST_EVALUATIONS, TimeBounds};
 use std::sync::Arc;
 
 pub(super) type Checked<T> = Result<T, StudyError>;
@@ -216,6 +216,10 @@ fn evaluation(table: &TimeTable, task: &Task, source: &Source<'_>) -> Checked<Ev
     };
     if rule.count == 0 {
         return Err(source.about("time.evaluations", "a run needs at least 1 evaluation"));
+    }
+    if rule.count > MOST_EVALUATIONS {
+        let message = format!("give at most {MOST_EVALUATIONS}, not {}", rule.count);
+        return Err(source.about("time.evaluations", message));
     }
     for (key, value) in [
         ("stall_accuracy", rule.stall_accuracy),
