@@ -74,10 +74,12 @@ pub fn run(args: &CheckArgs) -> Result<()> {
         HumanCount(found.runs as u64),
         HumanCount(found.steps)
     );
-    say!(
-        "Each grid may grow by up to {} values until its optimum is bracketed.",
-        study.extend
-    );
+    if study.extend > 0 {
+        say!(
+            "Each grid may grow by up to {} values until its optimum is bracketed.",
+            study.extend
+        );
+    }
     if let (Some(seconds), Some(bytes)) = (found.seconds, found.bytes) {
         say!(
             "About {} on this machine's processor with {} runs at once, {} MB of memory besides the data",
