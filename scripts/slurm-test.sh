@@ -88,7 +88,7 @@ records_of() { cat "$study"/records/*-"$1"-*.jsonl 2>/dev/null | grep -c '"run"'
 process_of() {
     local process environment
     for process in /proc/[0-9]*; do
-        [[ $(readlink "$process/exe" || true) == "$program" ]] || continue
+        [[ $process/exe -ef $program ]] || continue
         environment=$(tr '\0' '\n' <"$process/environ" || true)
         if grep -qxF "SLURM_CONF=$SLURM_CONF" <<<"$environment" &&
             grep -qxF "SLURM_ARRAY_JOB_ID=$array" <<<"$environment" &&
@@ -99,7 +99,18 @@ process_of() {
     done 2>/dev/null
     return 1
 }
-is_at_work() { local pid; pid=$(process_of "$1") && (($(records_of "$pid") >= 1)); }
+# Brings tasks to a standstill, each as soon as it has recorded a run: a task takes seconds, and what
+# goes wrong for it must come before its end, on a slow machine too.
+declare -A halted=()
+halt() {
+    local task pid
+    for task in "$@"; do
+        [[ -z ${halted[$task]:-} ]] || continue
+        pid=$(process_of "$task") && (($(records_of "$pid") >= 1)) || continue
+        kill -STOP "$pid" && halted[$task]=$pid
+    done
+    ((${#halted[@]} == $#))
+}
 is_gone() { ! kill -0 "$1" 2>/dev/null; }
 node_of() { squeue -h -r -j "${array}_$1" -o %N; }
 says() { "$program" slurm status "$study" | grep -q "$1"; }
@@ -116,16 +127,16 @@ submit=("$program" slurm submit "$work/digits.toml" --out "$study" --array 4 --c
 submit+=(--patience 3 --checkpoint-every 1)
 "${submit[@]}" | sed 's/^/        /'
 array=$(<"$study/slurm/0001/array.job")
-for task in 1 2 3 4; do await "work of task $task" 60 is_at_work "$task"; done
-killed=$(process_of 1) lost=$(process_of 2) node=$(node_of 2)
+await 'work of three tasks' 60 halt 1 2 3
+killed=${halted[1]} lost=${halted[2]} node=$(node_of 2)
 
 kill -KILL "$killed"
 say "task 1 killed after $(records_of "$killed") runs"
 # A node that nobody reaches: its daemon gone, its process at a standstill.
-kill -STOP "$lost"
 kill -KILL "$(<"$cluster/slurmd.$node.pid")"
 scontrol update nodename="$node" state=down reason=test
 say "node $node of task 2 lost after $(records_of "$lost") runs, its process left alive"
+# What preempts sends SIGCONT first.
 sbatch -p high -w "$(node_of 3)" --exclusive -o /dev/null --wrap 'sleep 1' >/dev/null
 await 'preemption' 30 grep -q 'will run task .*_3 again' "$study/slurm/0001/logs/${array}_3.out"
 say 'task 3 preempted: saved, and requeued by itself'
