@@ -70,6 +70,21 @@ fn overrides_change_values_and_explain_themselves() {
         "{error}"
     );
     assert!(error.contains("did you mean `batch_sizes`?"), "{error}");
+    // What an override has set is its own fault, not a line's.
+    for (change, expected) in [
+        ("time.scale=0", "must be finite and above 0, not 0"),
+        (
+            "seeds=-1",
+            "this must be a whole number from 0 to 4294967295, not -1",
+        ),
+        (
+            "search={ kind = \"stability\", batch_size = 2000, learning_rates = [1.0] }",
+            "`search.batch_size`: batch size 2000 exceeds the 1197 training examples of Digits",
+        ),
+    ] {
+        let error = read(GOOD, &[change]).unwrap_err();
+        assert_eq!(error, format!("--set {change}: {expected}"));
+    }
 }
 
 #[test]
@@ -147,7 +162,7 @@ fn mistakes_name_their_line_and_remedy() {
         (
             "kind = \"paired\"",
             "kind = \"batch-size\"",
-            "test.toml:16: `search.batch_size`: a search of kind BatchSize does not use this key; remove it",
+            "test.toml:16: `search.batch_size`: a search of kind batch-size does not use this key; remove it",
         ),
         (
             "batch_size = 4\n",
@@ -168,6 +183,16 @@ fn mistakes_name_their_line_and_remedy() {
             "[time]",
             "[regularizers]\ncrop_padding = 8\n[time]",
             "test.toml:20: `regularizers.crop_padding`: images of 8×8 can be moved by 7 pixels at most, not 8",
+        ),
+        (
+            "seeds = 3",
+            "seeds = \"three\"",
+            "test.toml:1: this must be a whole number from 0 to 4294967295, not \"three\"",
+        ),
+        (
+            "batch_size = 4",
+            "batch_size = 2000",
+            "test.toml:16: `search.batch_size`: batch size 2000 exceeds",
         ),
         ("[time]", "[time", "test.toml:19: "),
     ];

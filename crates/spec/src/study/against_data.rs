@@ -16,23 +16,12 @@ pub fn check(study: &Study, source: &Source<'_>) -> Checked<()> {
     let Some(examples) = examples else {
         return Ok(());
     };
-    let batch_sizes: &[BatchSize] = match &study.search {
-        Search::BatchSize(search) | Search::Paired(search, _) => &search.batch_sizes,
-        Search::Grid(search) => &search.batch_sizes,
-        Search::LearningRate(search) => std::slice::from_ref(&search.batch_size),
-        Search::Stability(search) => std::slice::from_ref(&search.batch_size),
-    };
-    let largest = batch_sizes
-        .iter()
-        .chain([&study.typical_batch_size()])
-        .max()
-        .copied();
-    if let Some(largest) = largest.filter(|largest| largest.get() > examples) {
+    if let Some((key, largest)) = largest_batch_size(study).filter(|(_, b)| b.get() > examples) {
         let message = format!(
             "batch size {largest} exceeds the {examples} training examples of {}",
             study.setting.task.title()
         );
-        return Err(source.about("search.batch_sizes", message));
+        return Err(source.about(key, message));
     }
     if study.setting.command().is_some() {
         return Ok(());
@@ -45,6 +34,22 @@ pub fn check(study: &Study, source: &Source<'_>) -> Checked<()> {
             .map_err(|error| source.about("family", error))?;
     }
     Ok(())
+}
+
+/// The largest batch size of a search, and the key that has it.
+fn largest_batch_size(study: &Study) -> Option<(&'static str, BatchSize)> {
+    const ALL: &str = "search.batch_sizes";
+    const FIXED: &str = "search.batch_size";
+    let all = |sizes: &[BatchSize]| Some((ALL, *sizes.last()?));
+    match &study.search {
+        Search::BatchSize(search) => all(&search.batch_sizes),
+        Search::Paired(search, fixed) => all(&search.batch_sizes)
+            .filter(|(_, largest)| *largest >= fixed.batch_size)
+            .or(Some((FIXED, fixed.batch_size))),
+        Search::Grid(search) => all(&search.batch_sizes),
+        Search::LearningRate(search) => Some((FIXED, search.batch_size)),
+        Search::Stability(search) => Some((FIXED, search.batch_size)),
+    }
 }
 
 /// An image must not be moved out of its frame.

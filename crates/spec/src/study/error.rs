@@ -1,5 +1,7 @@
 //! What can be wrong with a study file, always with the file, the line and the remedy.
 
+use super::Override;
+use super::wording::reworded;
 use std::ops::Range;
 use std::path::PathBuf;
 
@@ -40,10 +42,11 @@ fn line_suffix(line: Option<usize>) -> String {
     line.map_or_else(String::new, |line| format!(":{line}"))
 }
 
-/// The text under reading and what to call it.
+/// The text under reading, what to call it, and what was changed in it from outside.
 pub(super) struct Source<'a> {
     pub origin: PathBuf,
     pub text: &'a str,
+    pub overrides: &'a [Override],
 }
 
 impl Source<'_> {
@@ -60,11 +63,18 @@ impl Source<'_> {
         }
     }
 
-    /// An error about the value under a dotted key. A key that the file leaves
-    /// out is reported at the table that should hold it.
+    /// An error about the value under a dotted key, laid to the override that set it or
+    /// to its line. A key that the file leaves out is reported at the table that should hold it.
     pub fn about(&self, key: &str, message: impl std::fmt::Display) -> StudyError {
-        let message = format!("`{key}`: {message}");
-        self.at(self.find(key), message)
+        let sets = |change: &&Override| {
+            let rest = key.strip_prefix(change.key.as_str());
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        };
+        match self.overrides.iter().rev().find(sets) {
+            Some(change) if change.key == key => wrong_override(change, message.to_string()),
+            Some(change) => wrong_override(change, format!("`{key}`: {message}")),
+            None => self.at(self.find(key), format!("`{key}`: {message}")),
+        }
     }
 
     fn find(&self, key: &str) -> Option<Range<usize>> {
@@ -86,33 +96,17 @@ impl Source<'_> {
 
     /// A reading error, with the nearest right key where one was misspelled.
     pub fn unreadable(&self, error: &toml::de::Error) -> StudyError {
-        self.at(error.span(), with_suggestion(error.message()))
+        self.at(error.span(), reworded(error.message()))
     }
 }
 
-/// Turns serde's "unknown field `a`, expected one of `b`, `c`" into a sentence with a suggestion.
-pub(super) fn with_suggestion(message: &str) -> String {
-    let message = message.trim().replace('\n', " ");
-    let what = [("unknown field ", "key"), ("unknown variant ", "value")]
-        .into_iter()
-        .find_map(|(prefix, what)| Some((message.strip_prefix(prefix)?.to_owned(), what)));
-    let Some((rest, what)) = what else {
-        return message;
-    };
-    let mut quoted = rest.split('`').skip(1).step_by(2);
-    let Some(given) = quoted.next() else {
-        return message;
-    };
-    let known: Vec<&str> = quoted.collect();
-    let nearest =
-        nearest(given, &known).map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
-    if known.is_empty() {
-        return format!("unknown {what} `{given}`: no {what} belongs here");
+/// An error laid to a change from outside.
+pub(super) fn wrong_override(change: &Override, message: String) -> StudyError {
+    StudyError::Override {
+        key: change.key.clone(),
+        value: change.value.clone(),
+        message,
     }
-    format!(
-        "unknown {what} `{given}`{nearest} (known here: {})",
-        known.join(", ")
-    )
 }
 
 /// The known word closest to a misspelled one, if any is close.

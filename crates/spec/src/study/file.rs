@@ -1,7 +1,8 @@
 //! The TOML of a study file, key by key. Strict: what is not here is an error.
 
 use super::Override;
-use super::error::{Source, StudyError, with_suggestion};
+use super::error::{Source, StudyError, wrong_override};
+use super::wording::reworded;
 use crate::family::{LayerRule, Pool};
 use crate::quantity::{BatchSize, LearningRate, Momentum, WeightScale, Width};
 use crate::run::UpdateRule;
@@ -118,6 +119,19 @@ pub enum SearchChoice {
     Stability,
 }
 
+impl SearchChoice {
+    /// As study files write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::BatchSize => "batch-size",
+            Self::LearningRate => "learning-rate",
+            Self::Paired => "paired",
+            Self::Grid => "grid",
+            Self::Stability => "stability",
+        }
+    }
+}
+
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SearchTable {
@@ -160,7 +174,8 @@ pub struct WidthTable {
 impl StudyFile {
     /// Reads the text, then applies the overrides. The text is read strictly on
     /// its own first, so that an error in it names its line.
-    pub fn read(source: &Source<'_>, overrides: &[Override]) -> Result<Self, StudyError> {
+    pub fn read(source: &Source<'_>) -> Result<Self, StudyError> {
+        let overrides = source.overrides;
         let file: Self = toml::from_str(source.text).map_err(|e| source.unreadable(&e))?;
         if overrides.is_empty() {
             return Ok(file);
@@ -171,7 +186,7 @@ impl StudyFile {
         for change in overrides {
             set(&mut table, change)?;
             file = Self::deserialize(toml::Value::Table(table.clone()))
-                .map_err(|error| wrong_override(change, with_suggestion(error.message())))?;
+                .map_err(|error| wrong_override(change, reworded(error.message())))?;
         }
         let changes = |key: &str| overrides.iter().any(|change| change.key == key);
         file.search.kind_overridden = changes("search.kind");
@@ -188,14 +203,6 @@ impl StudyFile {
             rule.widths.retain(|width| studied.contains(width));
         }
         self.by_width.retain(|rule| !rule.widths.is_empty());
-    }
-}
-
-fn wrong_override(change: &Override, message: String) -> StudyError {
-    StudyError::Override {
-        key: change.key.clone(),
-        value: change.value.clone(),
-        message,
     }
 }
 

@@ -9,6 +9,7 @@ mod error;
 mod file;
 mod trainer;
 mod validate;
+mod wording;
 
 pub use error::StudyError;
 pub(crate) use error::nearest;
@@ -181,8 +182,9 @@ impl Study {
         let source = error::Source {
             origin: PathBuf::from(origin),
             text,
+            overrides,
         };
-        let file = file::StudyFile::read(&source, overrides)?;
+        let file = file::StudyFile::read(&source)?;
         validate::study(name, file, &source)
     }
 
@@ -205,6 +207,7 @@ impl Study {
         let source = error::Source {
             origin: PathBuf::from(&self.name),
             text: "",
+            overrides: &[],
         };
         against_data::check(self, &source)
     }

@@ -387,7 +387,10 @@ impl SearchKeys<'_> {
         {
             Some((key, _)) => Err(self.source.about(
                 &format!("search.{key}"),
-                format!("a search of kind {kind:?} does not use this key; remove it"),
+                format!(
+                    "a search of kind {} does not use this key; remove it",
+                    kind.name()
+                ),
             )),
             None => Ok(()),
         }
