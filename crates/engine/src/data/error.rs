@@ -107,7 +107,9 @@ pub enum Flaw {
         expected: u64,
     },
     /// The right size and other bytes.
-    #[error("was altered: its MD5 checksum is {found} and should be {expected}")]
+    #[error(
+        "is another file than the published one, or was changed: its MD5 checksum is {found} and should be {expected}"
+    )]
     Checksum {
         /// MD5 of the official content.
         expected: &'static str,
