@@ -7,7 +7,7 @@ use crate::palette::Ink;
 use analysis::Interval;
 
 /// Pixels between series that are set apart.
-const DODGE: f64 = 3.5;
+const DODGE: f64 = 5.0;
 
 /// Draws everything inside the frame.
 pub fn draw(scene: &mut Scene, figure: &Figure, frame: &Frame) {
@@ -57,7 +57,7 @@ fn draw_fit(scene: &mut Scene, fit: &Fit, frame: &Frame) {
 
 fn draw_curve(scene: &mut Scene, series: &Series, frame: &Frame) {
     let line: Vec<Spot> = (series.marks.iter())
-        .map(|mark| frame.at(mark.x, mark.y))
+        .map(|mark| set_apart(series, frame.at(mark.x, mark.y)))
         .collect();
     let pieces = frame.clipped(&line);
     if !pieces.is_empty() {
@@ -68,9 +68,13 @@ fn draw_curve(scene: &mut Scene, series: &Series, frame: &Frame) {
     }
 }
 
+/// Where a mark or a corner of a curve is drawn.
+fn set_apart(series: &Series, at: Spot) -> Spot {
+    spot(at.x + DODGE * series.dodge, at.y)
+}
+
 fn draw_mark(figure: &Figure, series: &Series, mark: &Mark, frame: &Frame) -> Item {
-    let mut at = frame.at(mark.x, mark.y);
-    at.x += DODGE * f64::from(series.dodge);
+    let mut at = set_apart(series, frame.at(mark.x, mark.y));
     let mut shapes = Vec::new();
     let below = mark.y < frame.ranges.y.low;
     if below {

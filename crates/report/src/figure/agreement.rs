@@ -79,7 +79,7 @@ fn series(at: usize, count: usize, pair: &SearchAgreement, mark: Mark) -> Series
         marker: Marker::of(at),
         joined: false,
         stress: Stress::Plain,
-        dodge: 0,
+        dodge: 0.0,
         marks: vec![mark],
     }
 }

@@ -121,7 +121,7 @@ fn run_series(record: &Record, shown: Shown) -> Series {
         marker: Marker::Circle,
         joined: true,
         stress: Stress::Faint,
-        dodge: 0,
+        dodge: 0.0,
         marks: record.curve.iter().filter_map(mark).collect(),
     }
 }
@@ -151,7 +151,7 @@ fn mean_series(observed: &Observed<'_>, shown: Shown) -> Option<Series> {
         marker: Marker::Circle,
         joined: true,
         stress: Stress::Plain,
-        dodge: 0,
+        dodge: 0.0,
         marks: (0..first.curve.len()).filter_map(mark).collect(),
     })
 }

@@ -5,7 +5,7 @@
 //! thing. An optimum that is not bracketed is a bound: hollow, with an arrow, and
 //! not in the fit.
 
-use super::series::bracketing;
+use super::series::{bracketing, dodge};
 use super::{AxisSpec, Extent, Figure, FigureKind, Fit, Group, Mark, Marker, Open, Series, Stress};
 use crate::number::{self, Magnitude};
 use crate::palette::Ink;
@@ -132,14 +132,6 @@ fn measure_slug(measure: Measure) -> &'static str {
         Measure::LearningRate => "learning rate",
         Measure::WidthTimesLearningRate => "width times learning rate",
     }
-}
-
-fn dodge(at: usize, count: usize) -> i8 {
-    if count < 2 {
-        return 0;
-    }
-    let place = 2 * i32::try_from(at).unwrap_or(0) - i32::try_from(count).unwrap_or(1) + 1;
-    place.clamp(-5, 5) as i8
 }
 
 fn optima(search: &SearchFindings) -> impl Iterator<Item = (&WidthFindings, &Optimum)> {

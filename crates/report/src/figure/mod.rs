@@ -138,8 +138,9 @@ pub struct Series {
     pub joined: bool,
     /// How strongly it is drawn.
     pub stress: Stress,
-    /// Places to the left (−1) or right (+1) at which marks of equal x are set apart.
-    pub dodge: i8,
+    /// Places to the left (negative) or right at which it is drawn, so that marks of equal x
+    /// are set apart.
+    pub dodge: f64,
     /// Its marks, ascending in x.
     pub marks: Vec<Mark>,
 }

@@ -64,7 +64,7 @@ fn figure(one: &Findings, other: &Findings, widths: &[SchemeDifference]) -> Figu
                 marker: Marker::of(at),
                 joined: false,
                 stress: Stress::Plain,
-                dodge: 0,
+                dodge: 0.0,
                 marks: vec![mark(both)],
             })
             .collect(),

@@ -45,9 +45,14 @@ pub fn accuracy_curve(
         marker: Marker::of(at),
         joined: true,
         stress: Stress::Plain,
-        dodge: 0,
+        dodge: 0.0,
         marks,
     }
+}
+
+/// The place of the `at`th of `count` series that are set apart.
+pub fn dodge(at: usize, count: usize) -> f64 {
+    (at as f64 - 0.5 * (count as f64 - 1.0)).clamp(-3.0, 3.0)
 }
 
 /// `n = 20 trained runs at every peak`, or their range.

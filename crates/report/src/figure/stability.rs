@@ -5,6 +5,7 @@
 //! The paper's failure rate is the share of diverged runs. Where runs stalled as
 //! well, a second pair of figures counts both.
 
+use super::series::dodge;
 use super::{AxisSpec, Extent, Figure, FigureKind, Mark, Marker, Series, Stress, TickStyle};
 use crate::palette::Ink;
 use crate::{number, phrase, words};
@@ -92,7 +93,7 @@ fn figure(
     subtitle.extend(
         counted
             .trend(found)
-            .map(|trend| trend_words(trend, against)),
+            .map(|trend| trend_words(trend, against, findings.study.scheme)),
     );
     let share = Interval {
         low: 0.0,
@@ -123,7 +124,17 @@ fn figure(
         fits: Vec::new(),
         diagonal: false,
         hollow: None,
-        notes: vec!["Bars: Wilson 95 % intervals of the share of recorded runs.".into()],
+        notes: vec![notes(found, against)],
+    }
+}
+
+fn notes(found: &StabilityFindings, against: Against) -> String {
+    let bars = "Bars: Wilson 95 % intervals of the share of recorded runs.";
+    match against {
+        Against::Rate if found.widths.len() > 1 => {
+            format!("{bars} Widths are drawn a little apart.")
+        }
+        _ => bars.into(),
     }
 }
 
@@ -137,15 +148,19 @@ fn recorded(found: &StabilityFindings) -> String {
     }
 }
 
-fn trend_words(trend: &LimitTrend, against: Against) -> String {
+fn trend_words(trend: &LimitTrend, against: Against, scheme: Scheme) -> String {
     let widths = words::counted(trend.widths.len() as u64, "width");
     match against {
         Against::Rate => format!(
-            "half of the runs at ε_{{half}} ∝ w^q, q = {} ({widths}; expected 0 in the NTK scheme, −1 in the standard)",
-            phrase::limit_exponent(trend)
+            "half of the runs at ε_{{half}} ∝ w^q, q = {} ({widths}; the paper: {})",
+            phrase::limit_exponent(trend),
+            match scheme {
+                Scheme::Ntk => "0",
+                Scheme::Standard => "−1",
+            }
         ),
         Against::RateTimesWidth => format!(
-            "half of the runs at ε̄_{{half}} ∝ w^q, q = {} ({widths}; expected 0)",
+            "half of the runs at ε̄_{{half}} ∝ w^q, q = {} ({widths}; the paper: 0)",
             number::with_interval(trend.normalized_exponent, trend.normalized_interval())
         ),
     }
@@ -210,7 +225,11 @@ fn series(
         marker: Marker::of(at),
         joined: true,
         stress: Stress::Plain,
-        dodge: 0,
+        dodge: match against {
+            // Shares of few runs are often equal, above all 0 and 100 %.
+            Against::Rate => dodge(at, count),
+            Against::RateTimesWidth => 0.0,
+        },
         marks: width.points.iter().filter_map(mark).collect(),
     }
 }
