@@ -190,8 +190,15 @@ fn in_words(found: &Prediction) -> String {
             ));
         }
     }
-    if found.linear == Some(false) {
-        lines.push("Beware: the measured exponent's interval does not hold 1.".into());
+    match found.linear {
+        Some(true) => {}
+        Some(false) => {
+            lines.push("Beware: the measured exponent's interval does not hold 1.".into());
+        }
+        None => lines.push(
+            "Beware: the exponent is not known well enough to tell whether the optimum grows with width."
+                .into(),
+        ),
     }
     if !found.still_rising.is_empty() {
         let widths: Vec<String> = found.still_rising.iter().map(Width::to_string).collect();

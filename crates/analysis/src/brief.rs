@@ -1,12 +1,12 @@
 //! The settings of a study in brief: what titles, legends and predictions need.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use spec::{
     Family, Momentum, Regularizers, Scheme, Spending, Study, UpdateRule, WeightScale, Width,
 };
 
 /// What the runs of a study have in common, in brief.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct StudyBrief {
     /// Name of the study.
     pub name: String,

@@ -9,11 +9,11 @@ use crate::measure::{Estimate, Interval};
 use crate::optimum::Optimum;
 use crate::resample::Confidence;
 use crate::sample::Sample;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use spec::{Scheme, SearchKind, Width};
 
 /// What one search found at one width.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Found {
     /// ḡ_opt, or what stands for it.
     pub estimate: Estimate,
@@ -37,7 +37,7 @@ impl Found {
 }
 
 /// The difference of two means.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Difference {
     /// Second minus first.
     pub value: f64,
@@ -57,7 +57,7 @@ impl Difference {
 }
 
 /// Batch-size search against learning-rate search at one width.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct SearchAgreement {
     /// w.
     pub width: Width,
@@ -68,6 +68,8 @@ pub struct SearchAgreement {
     /// ḡ_opt of the learning-rate search over that of the batch-size search; `None`
     /// with batch norm, where the two are measured in different things.
     pub ratio: Option<f64>,
+    /// Bootstrap interval of the ratio.
+    pub ratio_confidence: Option<Confidence>,
     /// Whether the two ranges (error bar and bootstrap interval) overlap; `None` with
     /// batch norm.
     pub ranges_overlap: Option<bool>,
@@ -76,7 +78,7 @@ pub struct SearchAgreement {
 }
 
 /// Standard against NTK at one width.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct SchemeDifference {
     /// w.
     pub width: Width,
@@ -147,7 +149,21 @@ pub fn at_width(
     learning_rate: &WidthFindings,
 ) -> Option<SearchAgreement> {
     let [one, other] = [batch_size, learning_rate].map(|found| found.optimum.as_ref());
-    Some(agreement(batch_size.width, found(one?), found(other?)))
+    let mut both = agreement(batch_size.width, found(one?), found(other?));
+    if both.ratio.is_some() {
+        both.ratio_confidence = ratio_confidence(batch_size, learning_rate);
+    }
+    Some(both)
+}
+
+/// The interval of ḡ_opt over ḡ_opt: the two searches are resampled independently, so any
+/// resample of one goes with any of the other.
+fn ratio_confidence(under: &WidthFindings, over: &WidthFindings) -> Option<Confidence> {
+    let level = |found: &WidthFindings| Some(found.optimum.as_ref()?.confidence?.level);
+    let level = level(under).and(level(over))?;
+    let pairs = under.replicates.values.iter().zip(&over.replicates.values);
+    let ratios = pairs.filter_map(|(under, over)| Some((*over)? / (*under)?));
+    Confidence::of(ratios.collect(), level)
 }
 
 fn found(optimum: &Optimum) -> Found {
@@ -165,6 +181,7 @@ fn agreement(width: Width, batch_size: Found, learning_rate: Found) -> SearchAgr
     SearchAgreement {
         width,
         ratio: comparable.then(|| other.value / one.value),
+        ratio_confidence: None,
         ranges_overlap: comparable.then(|| batch_size.range().overlaps(&learning_rate.range())),
         peak_difference: Difference::between(batch_size.peak, learning_rate.peak),
         batch_size,

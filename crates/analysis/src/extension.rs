@@ -9,42 +9,39 @@
 use crate::findings::{Findings, SearchFindings, WidthFindings};
 use crate::measure::Axis;
 use crate::optimum::{Edge, Optimum};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use spec::{BatchSize, LearningRate, Point, Search, SearchKind, Study, Width};
 
-/// How far a grid may be extended.
+/// How far grids may be extended.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Limits {
     /// Batch sizes stay between 1 and this: N.
     pub examples: u32,
-    /// Learning rates stay at or below this, if given.
-    pub learning_rate: Option<LearningRate>,
-    /// Values added per side and call.
-    pub step: usize,
-    /// Most values that the grid of one width may have, added ones included.
-    pub points: usize,
+    /// Most batch sizes that one width may have, added ones included.
+    pub batch_sizes: usize,
+    /// The same of learning rates.
+    pub learning_rates: usize,
 }
 
 impl Limits {
-    /// One value per side and call, and at most `extra` on top of the study's grid.
+    /// At most `extra` values on top of each of the study's grids.
     pub fn usual(study: &Study, extra: usize) -> Self {
-        let planned = match &study.search {
-            Search::BatchSize(search) => search.batch_sizes.len(),
-            Search::LearningRate(search) => search.learning_rates.len(),
-            Search::Paired(batch, rate) => batch.batch_sizes.len().max(rate.learning_rates.len()),
-            Search::Grid(_) | Search::Stability(_) => 0,
+        let (batch_sizes, learning_rates) = match &study.search {
+            Search::BatchSize(batch) => (batch.batch_sizes.len(), 0),
+            Search::LearningRate(rate) => (0, rate.learning_rates.len()),
+            Search::Paired(batch, rate) => (batch.batch_sizes.len(), rate.learning_rates.len()),
+            Search::Grid(_) | Search::Stability(_) => (0, 0),
         };
         Self {
             examples: study.setting.training_examples(),
-            learning_rate: None,
-            step: 1,
-            points: planned + extra,
+            batch_sizes: batch_sizes + extra,
+            learning_rates: learning_rates + extra,
         }
     }
 }
 
 /// The values to add.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum NewValues {
     /// To a batch-size search.
@@ -54,7 +51,7 @@ pub enum NewValues {
 }
 
 /// The values to add to the grid of one search at one width.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Extension {
     /// Batch-size or learning-rate search.
     pub search: SearchKind,
@@ -114,21 +111,19 @@ fn new_values(axis: Axis, found: &WidthFindings, limits: &Limits) -> Option<NewV
     }
 }
 
-/// The batch sizes to add to an ascending grid.
+/// The batch sizes to add to an ascending grid, one on each side at most.
 pub fn batch_sizes(grid: &[BatchSize], sides: Sides, limits: &Limits) -> Vec<BatchSize> {
     let (Some(first), Some(last)) = (grid.first(), grid.last()) else {
         return Vec::new();
     };
-    let below = std::iter::successors(size_below(first.get()), |size| size_below(*size));
-    let above = std::iter::successors(size_above(last.get()), |size| size_above(*size))
-        .take_while(|size| *size <= limits.examples);
-    take(below, above, grid.len(), sides, limits)
-        .into_iter()
-        .filter_map(|size| BatchSize::new(size).ok())
-        .collect()
+    let below = size_below(first.get());
+    let above = size_above(last.get()).filter(|size| *size <= limits.examples);
+    let room = limits.batch_sizes.saturating_sub(grid.len());
+    let new = take(below, above, room, sides).into_iter();
+    new.filter_map(|size| BatchSize::new(size).ok()).collect()
 }
 
-/// The learning rates to add to an ascending grid.
+/// The learning rates to add to an ascending grid, one on each side at most.
 pub fn learning_rates(grid: &[LearningRate], sides: Sides, limits: &Limits) -> Vec<LearningRate> {
     let (Some(first), Some(last)) = (grid.first(), grid.last()) else {
         return Vec::new();
@@ -140,37 +135,19 @@ pub fn learning_rates(grid: &[LearningRate], sides: Sides, limits: &Limits) -> V
     } else {
         std::f64::consts::SQRT_2
     };
-    let highest = limits.learning_rate.map_or(f64::MAX, LearningRate::get);
-    // Each value is rounded by itself: rounding does not add up along the grid.
-    let below = (1..).map(|n| two_digits(first.get() / ratio.powi(n)));
-    let above = (1..)
-        .map(|n| two_digits(last.get() * ratio.powi(n)))
-        .take_while(|rate| *rate <= highest);
-    take(below, above, grid.len(), sides, limits)
-        .into_iter()
-        .filter_map(|rate| LearningRate::new(rate).ok())
-        .filter(|rate| rate.get() < first.get() || rate.get() > last.get())
+    let below = Some(two_digits(first.get() / ratio)).filter(|rate| *rate < first.get());
+    let above = Some(two_digits(last.get() * ratio)).filter(|rate| *rate > last.get());
+    let room = limits.learning_rates.saturating_sub(grid.len());
+    let new = take(below, above, room, sides).into_iter();
+    new.filter_map(|rate| LearningRate::new(rate).ok())
         .collect()
 }
 
-/// As many values on each open side as the limits allow, ascending.
-fn take<T: PartialOrd>(
-    below: impl Iterator<Item = T>,
-    above: impl Iterator<Item = T>,
-    have: usize,
-    sides: Sides,
-    limits: &Limits,
-) -> Vec<T> {
-    let room = limits.points.saturating_sub(have);
-    let on = |edge: Edge, room: usize| match edge {
-        Edge::GridEnd => limits.step.min(room),
-        Edge::Bracketed | Edge::Unmeasured => 0,
-    };
-    let mut new: Vec<T> = below.take(on(sides.low, room)).collect();
-    new.reverse();
-    let left = room - new.len();
-    new.extend(above.take(on(sides.high, left)));
-    new
+/// The next values of the open sides, the lower one first where there is room for one alone.
+fn take<T>(below: Option<T>, above: Option<T>, room: usize, sides: Sides) -> Vec<T> {
+    let open = |value: Option<T>, edge: Edge| value.filter(|_| edge == Edge::GridEnd);
+    let ends = [open(below, sides.low), open(above, sides.high)];
+    ends.into_iter().flatten().take(room).collect()
 }
 
 /// The largest 2^k or 1.5·2^k below a size.
@@ -254,12 +231,11 @@ mod tests {
         high: Edge::GridEnd,
     };
 
-    fn limits(step: usize, points: usize) -> Limits {
+    fn limits(values: usize) -> Limits {
         Limits {
             examples: 100,
-            learning_rate: None,
-            step,
-            points,
+            batch_sizes: values,
+            learning_rates: values,
         }
     }
 
@@ -289,16 +265,27 @@ mod tests {
     #[test]
     fn both_ends_within_the_limits() {
         let grid = sizes(&[4, 6, 8]);
-        assert_eq!(
-            batch_sizes(&grid, OPEN, &limits(2, 99)),
-            sizes(&[2, 3, 12, 16])
-        );
-        // Room for three more values: the low side takes its two first.
-        assert_eq!(batch_sizes(&grid, OPEN, &limits(2, 6)), sizes(&[2, 3, 12]));
-        assert_eq!(batch_sizes(&grid, OPEN, &limits(2, 3)), []);
+        assert_eq!(batch_sizes(&grid, OPEN, &limits(99)), sizes(&[3, 12]));
+        // Room for one more value: the low side has it.
+        assert_eq!(batch_sizes(&grid, OPEN, &limits(4)), sizes(&[3]));
+        assert_eq!(batch_sizes(&grid, OPEN, &limits(3)), []);
         // Never below 1 or above N = 100.
-        let wide = sizes(&[2, 64]);
-        assert_eq!(batch_sizes(&wide, OPEN, &limits(3, 99)), sizes(&[1, 96]));
+        assert_eq!(
+            batch_sizes(&sizes(&[1, 96]), OPEN, &limits(99)),
+            [] as [BatchSize; 0]
+        );
+    }
+
+    #[test]
+    fn each_grid_of_a_pair_has_a_limit_of_its_own() {
+        let text = "[task]\ndataset = \"digits\"\n[family]\nkind = \"mlp\"\nhidden = [1]\nwidths = [8]\n\
+                    scheme = \"ntk\"\n[search]\nkind = \"paired\"\nlearning_rate = 5.0\n\
+                    batch_sizes = [4, 6, 8, 12]\nbatch_size = 4\nlearning_rates = [1.0, 2.0]\n\
+                    [time]\nepochs = 1\n";
+        let study = Study::parse("pair", std::path::Path::new("pair.toml"), text, &[]).unwrap();
+        let limits = Limits::usual(&study, 0);
+        assert_eq!((limits.batch_sizes, limits.learning_rates), (4, 2));
+        assert_eq!(learning_rates(&rates(&[1.0, 2.0]), OPEN, &limits), []);
     }
 
     #[test]
@@ -307,23 +294,19 @@ mod tests {
             low: Edge::Unmeasured,
             high: Edge::Bracketed,
         };
-        assert_eq!(batch_sizes(&sizes(&[4, 6]), sides, &limits(2, 99)), []);
-        assert_eq!(batch_sizes(&[], OPEN, &limits(2, 99)), []);
+        assert_eq!(batch_sizes(&sizes(&[4, 6]), sides, &limits(99)), []);
+        assert_eq!(batch_sizes(&[], OPEN, &limits(99)), []);
     }
 
     #[test]
     fn rates_go_on_by_the_mean_ratio() {
-        // (20/5)^(1/4) = √2: 5/√2 = 3.54 and 20·√2 = 28.3, then 2.5 and 40.
+        // (20/5)^(1/4) = √2: 5/√2 = 3.54 and 20·√2 = 28.3.
         let grid = rates(&[5.0, 7.0, 10.0, 14.0, 20.0]);
-        let new = learning_rates(&grid, OPEN, &limits(2, 99));
-        assert_eq!(new, rates(&[2.5, 3.5, 28.0, 40.0]));
-        // A single value goes on by √2; the highest rate is a limit.
-        let capped = Limits {
-            learning_rate: LearningRate::new(0.05).ok(),
-            ..limits(2, 99)
-        };
-        let new = learning_rates(&rates(&[0.03]), OPEN, &capped);
-        assert_eq!(new, rates(&[0.015, 0.021, 0.042]));
+        let new = learning_rates(&grid, OPEN, &limits(99));
+        assert_eq!(new, rates(&[3.5, 28.0]));
+        // A single value goes on by √2.
+        let new = learning_rates(&rates(&[0.03]), OPEN, &limits(99));
+        assert_eq!(new, rates(&[0.021, 0.042]));
     }
 
     #[test]

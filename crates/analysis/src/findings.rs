@@ -8,7 +8,7 @@
 use crate::brief::StudyBrief;
 use crate::compare::{self, SearchAgreement};
 use crate::grid::GridFindings;
-use crate::law::{self, LawFit, Member};
+use crate::law::{self, LawFit};
 use crate::measure::{Axis, Fixed, Measure};
 use crate::observation::{Observations, Scan, observe};
 use crate::optimum::Optimum;
@@ -16,7 +16,7 @@ use crate::point::PointFindings;
 use crate::resample::{Confidence, Random, Replicates, Resolution, ScanPoint, replicate};
 use crate::sample::Sample;
 use crate::stability::{Resampling, StabilityFindings};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use spec::{Point, Record, SearchKind, Setting, Study, Width};
 
 pub use crate::observation::RunCounts;
@@ -25,7 +25,7 @@ pub use crate::observation::RunCounts;
 pub const VERSION: u32 = 1;
 
 /// How the bootstrap is done. By default: 1000 resamples, 95 %, seeds and grid.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Options {
     /// Resamples.
     pub resamples: usize,
@@ -49,7 +49,7 @@ impl Default for Options {
 }
 
 /// What one search found at one width.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct WidthFindings {
     /// w.
     pub width: Width,
@@ -59,10 +59,13 @@ pub struct WidthFindings {
     pub points: Vec<PointFindings>,
     /// The best interval; `None` if no run trained.
     pub optimum: Option<Optimum>,
+    /// The optima of the bootstrap's resamples, from which all intervals come.
+    #[serde(skip)]
+    pub replicates: Replicates,
 }
 
 /// What one search found over the family.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SearchFindings {
     /// Batch-size or learning-rate search.
     pub kind: SearchKind,
@@ -79,7 +82,7 @@ pub struct SearchFindings {
 }
 
 /// All that a study's records say.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Findings {
     /// [`VERSION`].
     pub version: u32,
@@ -175,20 +178,11 @@ struct Analysis<'a> {
 impl Analysis<'_> {
     fn search(&self, kind: SearchKind, axis: Axis) -> Option<SearchFindings> {
         let measure = Measure::of(self.setting, axis);
-        let (widths, replicates): (Vec<WidthFindings>, Vec<Replicates>) = self
-            .observations
-            .scans(kind, axis)
-            .iter()
+        let scans = self.observations.scans(kind, axis);
+        let widths: Vec<WidthFindings> = (scans.iter())
             .filter_map(|scan| self.width(scan, measure, axis))
-            .unzip();
-        let members: Vec<Member<'_>> = (widths.iter().zip(&replicates))
-            .map(|(found, replicates)| Member {
-                width: found.width,
-                optimum: found.optimum.as_ref(),
-                replicates,
-            })
             .collect();
-        let law = law::fit(measure, &members, self.options.level);
+        let law = law::fit(measure, &widths, self.options.level);
         let fixed = widths.first()?.fixed;
         Some(SearchFindings {
             kind,
@@ -200,12 +194,7 @@ impl Analysis<'_> {
         })
     }
 
-    fn width(
-        &self,
-        scan: &Scan<'_>,
-        measure: Measure,
-        axis: Axis,
-    ) -> Option<(WidthFindings, Replicates)> {
+    fn width(&self, scan: &Scan<'_>, measure: Measure, axis: Axis) -> Option<WidthFindings> {
         let first = scan.points.first()?.point;
         let points: Vec<PointFindings> = (scan.points.iter())
             .map(|observed| PointFindings::of(self.setting, observed))
@@ -215,7 +204,7 @@ impl Analysis<'_> {
         if let Some(optimum) = &mut optimum {
             self.add_confidence(optimum, &replicates);
         }
-        let findings = WidthFindings {
+        Some(WidthFindings {
             width: scan.width,
             fixed: match axis {
                 Axis::BatchSize => Fixed::LearningRate(first.learning_rate),
@@ -223,8 +212,8 @@ impl Analysis<'_> {
             },
             points,
             optimum,
-        };
-        Some((findings, replicates))
+            replicates,
+        })
     }
 
     fn replicates(&self, scan: &Scan<'_>, measure: Measure, axis: Axis) -> Replicates {

@@ -9,11 +9,11 @@ use crate::measure::{Axis, Interval, Measure};
 use crate::observation::{Observed, Scan};
 use crate::optimum::Optimum;
 use crate::point::PointFindings;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use spec::{LearningRate, Setting, Width};
 
 /// One learning rate of a grid.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RateCurve {
     /// ε.
     pub learning_rate: LearningRate,
@@ -24,7 +24,7 @@ pub struct RateCurve {
 }
 
 /// The grid of one width.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct GridFindings {
     /// w.
     pub width: Width,

@@ -12,7 +12,7 @@
 
 use crate::distribution::student_upper;
 use crate::sample::{Sample, trained_accuracy};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use spec::{CurvePoint, Record};
 
 /// Evaluations at the end of a run that are looked at.
@@ -21,7 +21,7 @@ pub const WINDOW: usize = 5;
 pub const LEVEL: f64 = 0.01;
 
 /// Whether validation accuracy has settled.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LateState {
     /// No significant rise or fall at the end of training.
@@ -35,7 +35,7 @@ pub enum LateState {
 }
 
 /// The verdict on a point, with what it rests on.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Late {
     /// The verdict.
     pub state: LateState,
@@ -91,6 +91,11 @@ fn state(rise: Sample) -> LateState {
 /// Slope of the line through the last five validation accuracies times the steps they span.
 fn rise(curve: &[CurvePoint]) -> Option<f64> {
     let late = &curve[curve.len().checked_sub(WINDOW)?..];
+    // Rounding would give a constant a rise of 10⁻³¹, the same for every run and so significant.
+    let constant = |pair: &[CurvePoint]| pair[0].validation_accuracy == pair[1].validation_accuracy;
+    if late.windows(2).all(constant) {
+        return Some(0.0);
+    }
     let steps = |point: &CurvePoint| point.step as f64;
     let count = WINDOW as f64;
     let mean_step = late.iter().map(steps).sum::<f64>() / count;
@@ -117,6 +122,16 @@ mod tests {
             validation_accuracy: *validation_accuracy,
         };
         accuracies.iter().enumerate().map(point).collect()
+    }
+
+    #[test]
+    fn what_does_not_move_does_not_rise() {
+        // 0.94 five times, whose mean is not 0.94 to the last bit.
+        let mut constant = curve([0.5, 0.94, 0.94, 0.94, 0.94, 0.94]);
+        for (at, point) in constant.iter_mut().enumerate() {
+            point.step = 7 * (at as u64 + 1) + at as u64 % 2;
+        }
+        assert_eq!(rise(&constant), Some(0.0));
     }
 
     #[test]

@@ -9,10 +9,10 @@
 //! Only bracketed optima with a known spread are fitted: one that touches the end of
 //! its grid bounds ḡ_opt from one side and says no more. The others are listed.
 
+use crate::findings::WidthFindings;
 use crate::measure::Measure;
-use crate::optimum::Optimum;
-use crate::resample::{Confidence, Replicates};
-use serde::{Deserialize, Serialize};
+use crate::resample::Confidence;
+use serde::Serialize;
 use spec::Width;
 use std::fmt;
 
@@ -26,7 +26,7 @@ pub struct Datum {
 }
 
 /// y = a·w, least squares through the origin.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Proportion {
     /// a, in the unit of the measure.
     pub slope: f64,
@@ -35,7 +35,7 @@ pub struct Proportion {
 }
 
 /// y = c·w^p, least squares in ln y against ln w.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Power {
     /// p.
     pub exponent: f64,
@@ -83,7 +83,7 @@ impl Power {
 }
 
 /// The law of one search over a family.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Law {
     /// What follows the width; gives the unit of a.
     pub measure: Measure,
@@ -101,16 +101,31 @@ pub struct Law {
     pub excluded: Vec<Exclusion>,
 }
 
+/// What the interval of p says of how the optimum grows with the width.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Growth {
+    /// It holds 1, and not 0: consistent with a linear law.
+    Proportional,
+    /// It does not hold 1.
+    NotProportional,
+    /// It holds 1, and 0 as well: an optimum that does not move would fit, too.
+    Undecided,
+}
+
 impl Law {
-    /// Whether the interval of p holds 1; `None` without an interval.
-    pub fn is_linear(&self) -> Option<bool> {
-        self.exponent_confidence
-            .map(|confidence| confidence.interval.contains(&1.0))
+    /// How the optimum grows with the width; `None` without an interval of p.
+    pub fn growth(&self) -> Option<Growth> {
+        let interval = self.exponent_confidence?.interval;
+        Some(match (interval.contains(&1.0), interval.contains(&0.0)) {
+            (true, false) => Growth::Proportional,
+            (true, true) => Growth::Undecided,
+            (false, _) => Growth::NotProportional,
+        })
     }
 }
 
 /// A width that is not in the fit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Exclusion {
     /// w.
     pub width: Width,
@@ -119,7 +134,7 @@ pub struct Exclusion {
 }
 
 /// Why an optimum is not in the fit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ExclusionReason {
     /// No run trained, or none is recorded.
@@ -142,7 +157,7 @@ impl fmt::Display for Exclusion {
 }
 
 /// Why there is no law.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Serialize, thiserror::Error)]
 #[error(
     "a law needs bracketed optima at two widths or more, and there are {}{}",
     .usable.len(), listed(.excluded)
@@ -164,7 +179,7 @@ fn listed(excluded: &[Exclusion]) -> String {
 }
 
 /// A law, or why there is none.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "state", rename_all = "kebab-case")]
 pub enum LawFit {
     /// There is one.
@@ -183,53 +198,38 @@ impl LawFit {
     }
 }
 
-/// One width's part in the fit.
-#[derive(Debug, Clone, Copy)]
-pub struct Member<'a> {
-    /// w.
-    pub width: Width,
-    /// Its optimum.
-    pub optimum: Option<&'a Optimum>,
-    /// The optima of its resamples.
-    pub replicates: &'a Replicates,
-}
-
-impl Member<'_> {
-    /// What the fit takes of it, or why it takes nothing.
-    fn datum(&self) -> Result<Datum, Exclusion> {
-        let exclude = |reason| Exclusion {
-            width: self.width,
-            reason,
-        };
-        let optimum = self
-            .optimum
-            .ok_or_else(|| exclude(ExclusionReason::NoOptimum))?;
-        if !optimum.bracketed() {
-            return Err(exclude(ExclusionReason::NotBracketed));
-        }
-        if optimum.threshold.is_none() {
-            return Err(exclude(ExclusionReason::SpreadUnknown));
-        }
-        Ok(Datum {
-            width: f64::from(self.width.get()),
-            value: optimum.estimate.value,
-        })
+/// What the fit takes of a width, or why it takes nothing.
+fn datum(found: &WidthFindings) -> Result<Datum, Exclusion> {
+    let exclude = |reason| Exclusion {
+        width: found.width,
+        reason,
+    };
+    let optimum = (found.optimum.as_ref()).ok_or_else(|| exclude(ExclusionReason::NoOptimum))?;
+    if !optimum.bracketed() {
+        return Err(exclude(ExclusionReason::NotBracketed));
     }
+    if optimum.threshold.is_none() {
+        return Err(exclude(ExclusionReason::SpreadUnknown));
+    }
+    Ok(Datum {
+        width: f64::from(found.width.get()),
+        value: optimum.estimate.value,
+    })
 }
 
 /// Fits the law to the optima of a search; `level` is that of the bootstrap intervals.
-pub fn fit(measure: Measure, members: &[Member<'_>], level: f64) -> LawFit {
+pub fn fit(measure: Measure, all: &[WidthFindings], level: f64) -> LawFit {
     let (mut used, mut data, mut excluded) = (Vec::new(), Vec::new(), Vec::new());
-    for member in members {
-        match member.datum() {
+    for found in all {
+        match datum(found) {
             Ok(datum) => {
-                used.push(*member);
+                used.push(found);
                 data.push(datum);
             }
             Err(exclusion) => excluded.push(exclusion),
         }
     }
-    let widths = used.iter().map(|member| member.width).collect();
+    let widths = used.iter().map(|found| found.width).collect();
     let (Some(proportion), Some(power)) = (Proportion::fit(&data), Power::fit(&data)) else {
         return LawFit::Unfitted(NoLaw {
             usable: widths,
@@ -252,13 +252,13 @@ pub fn fit(measure: Measure, members: &[Member<'_>], level: f64) -> LawFit {
 
 /// For every resample, the optima of the fitted widths; a resample in which no run
 /// of some width trained is left out.
-fn resampled_data(used: &[Member<'_>]) -> Vec<Vec<Datum>> {
-    let resamples = used.iter().map(|m| m.replicates.values.len()).min();
+fn resampled_data(used: &[&WidthFindings]) -> Vec<Vec<Datum>> {
+    let resamples = used.iter().map(|found| found.replicates.values.len()).min();
     let one = |at: usize| {
         used.iter()
-            .map(|member| {
-                member.replicates.values[at].map(|value| Datum {
-                    width: f64::from(member.width.get()),
+            .map(|found| {
+                found.replicates.values[at].map(|value| Datum {
+                    width: f64::from(found.width.get()),
                     value,
                 })
             })

@@ -32,7 +32,7 @@ pub use brief::StudyBrief;
 pub use findings::{
     Findings, Options, RunCounts, SearchFindings, WidthFindings, analyse, analyse_points,
 };
-pub use law::{Exclusion, Law, LawFit, NoLaw};
+pub use law::{Exclusion, Growth, Law, LawFit, NoLaw};
 pub use measure::{Axis, Estimate, Fixed, Interval, Measure};
 pub use observation::{observe, wanted};
 pub use optimum::{BestInterval, Edge, Optimum, best_interval};

@@ -5,14 +5,14 @@
 //! 1/B or ε instead (section 3.1); in the standard scheme, w/B (section E of its supplement).
 //! Each of these is what the law predicts to be proportional to w.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use spec::{
     BatchSize, LearningRate, NoiseScale, NormalizedLearningRate, NormalizedNoiseScale, Scheme,
     Setting, Width,
 };
 
 /// What a scan varies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Axis {
     /// B, at a fixed ε.
@@ -22,7 +22,7 @@ pub enum Axis {
 }
 
 /// What a scan holds fixed.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Fixed {
     /// ε.
@@ -32,7 +32,7 @@ pub enum Fixed {
 }
 
 /// The quantity that an optimum is reported in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Measure {
     /// ḡ, in 1/\[loss\].
@@ -117,7 +117,7 @@ impl Measure {
 }
 
 /// Two ends, low ≤ high, both included.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Interval<T> {
     /// The smaller end.
     pub low: T,
@@ -153,7 +153,7 @@ impl<T: PartialOrd> Interval<T> {
 }
 
 /// A value with the ends of its best interval as error bar.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Estimate {
     /// What is measured; gives the unit.
     pub measure: Measure,

@@ -8,7 +8,7 @@
 use crate::adaptive::{Verdict, verdicts};
 use crate::measure::{Axis, Place};
 use crate::sample::{Tally, trained_accuracy};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use spec::{Outcome, Point, Record, Run, RunId, SearchKind, Study, Width};
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
@@ -52,7 +52,7 @@ impl<'a> Observed<'a> {
 }
 
 /// How many runs a study has and how many records it found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct RunCounts {
     /// Runs of the plan, each once, without those skipped.
     pub planned: usize,

@@ -15,11 +15,11 @@ use crate::measure::{Estimate, Interval, Measure};
 use crate::point::PointFindings;
 use crate::resample::Confidence;
 use crate::sample::Sample;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use spec::{BatchSize, LearningRate, Setting};
 
 /// The best point and its interval, as indices along a scan, both ends included.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct BestInterval {
     /// The point of the highest mean.
     pub best: usize,
@@ -30,7 +30,7 @@ pub struct BestInterval {
 }
 
 /// What lies beyond one end of the best interval.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Edge {
     /// A measured point that is worse, or at which no run trained.
@@ -42,7 +42,7 @@ pub enum Edge {
 }
 
 /// The optimum of one scan.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Optimum {
     /// Where in the scan's points.
     pub at: BestInterval,

@@ -4,11 +4,11 @@ use crate::late::Late;
 use crate::measure::{Place, normalized_noise, normalized_rate};
 use crate::observation::Observed;
 use crate::sample::{Sample, Tally, trained_accuracy};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use spec::{BatchSize, LearningRate, NormalizedLearningRate, NormalizedNoiseScale, Setting, Width};
 
 /// One point with its statistics.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PointFindings {
     /// w.
     pub width: Width,

@@ -17,10 +17,10 @@
 use crate::measure::Interval;
 use crate::optimum::{BestInterval, best_interval};
 use crate::sample::Sample;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 /// A percentile interval of bootstrap resamples.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Confidence {
     /// The two percentiles.
     pub interval: Interval<f64>,
@@ -130,7 +130,7 @@ impl ScanPoint {
 }
 
 /// What the intervals account for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Resolution {
     /// The scatter of seeds alone.

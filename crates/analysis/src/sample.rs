@@ -4,11 +4,11 @@
 //! standard error σ/√n (section 3.1 of the paper). With one run σ is not defined and
 //! says so; with none there is no sample.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use spec::{Outcome, Record};
 
 /// Mean, spread and count of some values.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Sample {
     /// n.
     pub count: usize,
@@ -40,7 +40,7 @@ impl Sample {
 }
 
 /// How the runs of a point ended, and how many are still missing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Tally {
     /// Runs that the study plans here, without those skipped.
     pub planned: u32,

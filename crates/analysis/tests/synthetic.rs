@@ -3,12 +3,10 @@
 mod support;
 
 use analysis::late::LateState;
-use analysis::law::{ExclusionReason, LawFit};
+use analysis::law::{ExclusionReason, Growth, LawFit};
 use analysis::optimum::Edge;
 use analysis::resample::Random;
-use analysis::{
-    Findings, Fixed, Measure, Options, PredictError, Request, analyse, predict, wanted,
-};
+use analysis::{Fixed, Measure, Options, PredictError, Request, analyse, predict, wanted};
 use spec::{LearningRate, Outcome, Record, SearchKind, Spending, Study, Width, points};
 use support::{Peak, batch_search, peaked, records, study, trained};
 
@@ -52,7 +50,7 @@ fn the_law_that_went_in_comes_out() {
     assert!(slope.interval.contains(&A), "{slope:?}");
     assert!(slope.interval.contains(&law.proportion.slope), "{law:?}");
     assert!(law.proportion.r_squared.unwrap() > 0.97, "{law:?}");
-    assert_eq!(law.is_linear(), Some(true), "{law:?}");
+    assert_eq!(law.growth(), Some(Growth::Proportional), "{law:?}");
     for found in &search.widths {
         let optimum = found.optimum.as_ref().unwrap();
         assert!(optimum.bracketed() && !optimum.few_trained);
@@ -86,7 +84,7 @@ fn intervals_cover_as_often_as_they_should() {
             fitted += 1;
             off += law.proportion.slope / a - 1.0;
             slopes += u32::from(law.slope_confidence.unwrap().interval.contains(&a));
-            exponents += u32::from(law.is_linear().unwrap());
+            exponents += u32::from(law.growth() == Some(Growth::Proportional));
         }
         println!(
             "{peak:?}: of {fitted} laws, {slopes} intervals hold a and {exponents} hold p = 1; \
@@ -206,14 +204,13 @@ fn an_unmeasured_neighbour_does_not_bracket() {
 }
 
 #[test]
-fn findings_survive_json_and_the_order_of_records() {
+fn findings_do_not_depend_on_the_order_of_records() {
     let study = law_study(&[8, 16, 32]);
     let mut records = law_records(&study, 3);
     let findings = analyse(&study, &records);
-    let text = serde_json::to_string_pretty(&findings).unwrap();
-    assert_eq!(serde_json::from_str::<Findings>(&text).unwrap(), findings);
     records.reverse();
-    assert_eq!(analyse(&study, &records), findings);
+    // Not `assert_eq`, which would print thousands of numbers.
+    assert!(analyse(&study, &records) == findings);
 }
 
 /// The searches of a paired study agree if accuracy is a function of ḡ alone.

@@ -47,6 +47,7 @@ pub fn equal_time(all: &[EqualTime]) -> String {
         Column::numbers("peak", "% ± 2 s.e."),
         column(SearchKind::LearningRate, measures[1]),
         Column::numbers("peak", "% ± 2 s.e."),
+        Column::words("ratio"),
         Column::words("ranges"),
     ];
     let mut table = Table::new("the two searches at equal training time ε·T", columns);
@@ -82,6 +83,10 @@ fn equal_time_row(both: &EqualTime, magnitude: Magnitude) -> Vec<Cell> {
         accuracy_cell(one.peak),
         found_cell(&other, magnitude),
         accuracy_cell(other.peak),
+        agreement.ratio.map_or_else(Cell::absent, |ratio| {
+            let interval = agreement.ratio_confidence.map(|found| found.interval);
+            Cell::words(number::with_interval(ratio, interval))
+        }),
         Cell::words(ranges),
     ]
 }

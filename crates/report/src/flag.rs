@@ -4,12 +4,12 @@ use crate::words;
 use analysis::grid::{GridFindings, RateCurve};
 use analysis::late::LateState;
 use analysis::optimum::Edge;
-use analysis::{Axis, Findings, Optimum, SearchFindings, WidthFindings};
-use serde::{Deserialize, Serialize};
+use analysis::{Axis, Findings, Growth, Optimum, SearchFindings, WidthFindings};
+use serde::Serialize;
 use spec::{SearchKind, Width};
 
 /// What is flagged.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FlagKind {
     /// Runs of the plan have no record yet.
@@ -65,7 +65,7 @@ impl FlagKind {
 }
 
 /// One flag.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Flag {
     /// What is flagged.
     pub kind: FlagKind,
@@ -228,7 +228,7 @@ fn record_flags(findings: &Findings) -> Vec<Flag> {
 fn law_flag(search: &SearchFindings) -> Option<(FlagKind, String)> {
     match search.law.law() {
         Err(reason) => Some((FlagKind::NoLaw, reason.to_string())),
-        Ok(law) if law.is_linear() == Some(false) => Some((
+        Ok(law) if law.growth() == Some(Growth::NotProportional) => Some((
             FlagKind::NotLinear,
             format!(
                 "the optimum grows as w^p with p = {}, whose interval does not hold 1",

@@ -38,7 +38,7 @@ pub use html::{
     page, point_key, point_page, script, stamp, style, trouble,
 };
 pub use png::PngError;
-pub use results::{RESULTS_VERSION, Results, ResultsError, parse_results, results_json};
+pub use results::{RESULTS_VERSION, results_json};
 pub use tables::tables;
 pub use words::{search as search_name, slug};
 

@@ -3,7 +3,7 @@
 use crate::number::{self, Magnitude};
 use crate::words;
 use analysis::stability::LimitTrend;
-use analysis::{Confidence, Law, Measure, Optimum, SearchFindings};
+use analysis::{Confidence, Growth, Law, Measure, Optimum, SearchFindings};
 use spec::Scheme;
 
 /// A value of a measure with its interval and unit: `5.2 [4.3, 6.1] ·10³/[loss]`.
@@ -82,8 +82,16 @@ pub fn limit_trend(trend: &LimitTrend, scheme: Scheme) -> String {
         Scheme::Ntk => "0 is expected in the NTK scheme",
         Scheme::Standard => "−1 is expected in the standard scheme",
     };
+    // From half of what the interval leaves out on.
+    let beyond = match trend.resamples_at_grid_end {
+        share if share > 0.025 => format!(
+            "; in {} % of the resamples a limit lies beyond the grid, whose end is taken",
+            number::fixed(100.0 * share, 0)
+        ),
+        _ => String::new(),
+    };
     format!(
-        "ε_{{half}} ∝ w^q, q = {}, {}; {expected}",
+        "ε_{{half}} ∝ w^q, q = {}, {}; {expected}{beyond}",
         limit_exponent(trend),
         words::counted(trend.widths.len() as u64, "width")
     )
@@ -116,9 +124,12 @@ pub fn exponent(law: &Law) -> String {
 
 /// What the exponent says of linearity.
 pub fn linearity(law: &Law) -> &'static str {
-    match law.is_linear() {
-        Some(true) => "its interval holds 1: consistent with a linear law",
-        Some(false) => "its interval does not hold 1: not linear",
+    match law.growth() {
+        Some(Growth::Proportional) => "its interval holds 1: consistent with a linear law",
+        Some(Growth::NotProportional) => "its interval does not hold 1: not linear",
+        Some(Growth::Undecided) => {
+            "its interval holds 1, but 0 as well: too wide to tell whether the optimum grows"
+        }
         None => "without an interval, so that linearity is not tested",
     }
 }

@@ -5,39 +5,22 @@
 
 use crate::flag::{Flag, flags};
 use analysis::Findings;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// Version of `results.json`; raised when a field changes its name or meaning.
 pub const RESULTS_VERSION: u32 = 1;
 
 /// What `results.json` holds.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Results {
-    /// [`RESULTS_VERSION`].
-    pub version: u32,
+#[derive(Serialize)]
+struct Results<'a> {
+    version: u32,
     /// The unit of every field that has one, by its name.
-    pub units: BTreeMap<String, String>,
+    units: BTreeMap<&'static str, &'static str>,
     /// What to know before trusting a number, in words.
-    pub flags: Vec<Flag>,
+    flags: Vec<Flag>,
     /// The findings, in the order given.
-    pub studies: Vec<Findings>,
-}
-
-/// Why a results file cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum ResultsError {
-    /// It is not such a file.
-    #[error("not a results file of noisescale: {0}")]
-    Malformed(#[from] serde_json::Error),
-    /// It is of another version.
-    #[error(
-        "results of version {found}, and this program reads version {RESULTS_VERSION}; write them anew with `noisescale report`"
-    )]
-    Version {
-        /// The version of the file.
-        found: u32,
-    },
+    studies: &'a [Findings],
 }
 
 const UNITS: [(&str, &str); 15] = [
@@ -65,27 +48,10 @@ const UNITS: [(&str, &str); 15] = [
 pub fn results_json(findings: &[Findings]) -> String {
     let results = Results {
         version: RESULTS_VERSION,
-        units: UNITS
-            .map(|(field, unit)| (field.to_string(), unit.to_string()))
-            .into(),
+        units: UNITS.into(),
         flags: flags(findings),
-        studies: findings.to_vec(),
+        studies: findings,
     };
     // Numbers, names and lists cannot fail to be written; an empty file would say so.
     serde_json::to_string_pretty(&results).unwrap_or_default() + "\n"
-}
-
-/// Reads a `results.json`.
-pub fn parse_results(text: &str) -> Result<Results, ResultsError> {
-    #[derive(Deserialize)]
-    struct Head {
-        version: u32,
-    }
-    let head: Head = serde_json::from_str(text)?;
-    if head.version != RESULTS_VERSION {
-        return Err(ResultsError::Version {
-            found: head.version,
-        });
-    }
-    Ok(serde_json::from_str(text)?)
 }

@@ -34,7 +34,7 @@ use crate::observation::{Observations, Observed};
 use crate::resample::Random;
 use crate::sample::trained_accuracy;
 use future::{Future, Known, known};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use spec::{SearchKind, Spending, Study};
 
 /// Draws of the full study at each look.
@@ -90,7 +90,7 @@ pub enum Verdict {
 }
 
 /// Why a point needs no more seeds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DropReason {
     /// The full study would hardly have it in its best interval.

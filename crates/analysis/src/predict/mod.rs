@@ -14,11 +14,11 @@ pub use error::PredictError;
 
 use crate::findings::{Findings, SearchFindings};
 use crate::late::LateState;
-use crate::law::Law;
+use crate::law::{Growth, Law};
 use crate::measure::{Fixed, Interval, Measure};
 use crate::stability::WidthStability;
 use scale::Scale;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use spec::{BatchSize, LearningRate, SearchKind, Width};
 
 /// What is asked.
@@ -33,7 +33,7 @@ pub struct Request {
 }
 
 /// Where W lies against the fitted widths.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reach {
     /// Between the smallest and the largest.
@@ -43,7 +43,7 @@ pub enum Reach {
 }
 
 /// Where ε_max comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LimitSource {
     /// The smallest ε_safe, in ε̄, of a stability study.
@@ -54,7 +54,7 @@ pub enum LimitSource {
 }
 
 /// The largest learning rate that is taken to be stable.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct RateLimit {
     /// ε_max at W.
     pub learning_rate: LearningRate,
@@ -70,7 +70,7 @@ pub struct RateLimit {
 }
 
 /// Whether a learning rate keeps to ε_max.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stability {
     /// ε ≤ ε_max.
@@ -80,7 +80,7 @@ pub enum Stability {
 }
 
 /// A batch size and the learning rate that reaches ḡ with it.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Pair {
     /// B.
     pub batch_size: BatchSize,
@@ -97,7 +97,7 @@ pub struct Pair {
 }
 
 /// A value that follows from a, with the interval that follows from that of a.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Predicted {
     /// The value.
     pub value: f64,
@@ -106,7 +106,7 @@ pub struct Predicted {
 }
 
 /// The settings for a width.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Prediction {
     /// W.
     pub width: Width,
@@ -116,7 +116,8 @@ pub struct Prediction {
     pub fitted: Vec<Width>,
     /// Where W lies against them.
     pub reach: Reach,
-    /// Whether the interval of the law's exponent holds 1.
+    /// Whether the law is linear, as far as the interval of its exponent tells: it does not where it
+    /// holds both 1 and 0.
     pub linear: Option<bool>,
     /// Those of its widths at whose optimum validation accuracy still rises: trained for longer, they
     /// may have another.
@@ -166,7 +167,11 @@ pub fn predict(
         search: search.kind,
         fitted: law.widths.clone(),
         reach,
-        linear: law.is_linear(),
+        linear: match law.growth() {
+            Some(Growth::Proportional) => Some(true),
+            Some(Growth::NotProportional) => Some(false),
+            Some(Growth::Undecided) | None => None,
+        },
         still_rising: still_rising(search, law),
         noise,
         limit,

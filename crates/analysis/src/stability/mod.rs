@@ -21,11 +21,11 @@ use crate::observation::{Observed, Scan};
 use crate::resample::{Confidence, Random, Resolution};
 use crate::sample::{Tally, trained_accuracy};
 use onset::{Crossing, Share, crossing, safe};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use spec::{BatchSize, LearningRate, NormalizedLearningRate, Outcome, Setting, Width};
 
 /// One learning rate of a stability scan.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct StabilityPoint {
     /// ε.
     pub learning_rate: LearningRate,
@@ -40,7 +40,7 @@ pub struct StabilityPoint {
 }
 
 /// A learning rate in both units.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct RateValue {
     /// ε.
     pub learning_rate: LearningRate,
@@ -49,7 +49,7 @@ pub struct RateValue {
 }
 
 /// Where half of the runs fail.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(tag = "state", rename_all = "kebab-case")]
 pub enum Half {
     /// Between two scanned rates.
@@ -63,7 +63,7 @@ pub enum Half {
 }
 
 /// The onset of failure at one width.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Limit {
     /// ε_safe: the largest scanned ε below the first failure; `None` if the lowest
     /// failure rate is not 0.
@@ -73,7 +73,7 @@ pub struct Limit {
 }
 
 /// Stability of one width.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct WidthStability {
     /// w.
     pub width: Width,
@@ -86,12 +86,14 @@ pub struct WidthStability {
 }
 
 /// ε_half ∝ w^q, over the widths at which it was found.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LimitTrend {
     /// q for ε: 0 expected in the NTK scheme, −1 in the standard one.
     pub exponent: f64,
     /// Bootstrap interval of q.
     pub exponent_confidence: Option<Confidence>,
+    /// Share of the resamples in which some ε_half lies beyond its grid, whose end is then taken.
+    pub resamples_at_grid_end: f64,
     /// q for ε̄: 0 expected in both.
     pub normalized_exponent: f64,
     /// The widths, ascending.
@@ -110,7 +112,7 @@ impl LimitTrend {
 }
 
 /// What a stability study found.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct StabilityFindings {
     /// B.
     pub batch_size: BatchSize,
@@ -239,7 +241,7 @@ struct Draws {
 
 impl Draws {
     /// ε_half of the shares as recorded, or of a resample, moved within the grid's resolution.
-    fn half(&mut self, of: Drawn) -> Option<Datum> {
+    fn half(&mut self, of: Drawn) -> Option<Found> {
         let random = &mut self.random;
         let mut share = |failed: &Vec<bool>| {
             let count = match of {
@@ -263,14 +265,24 @@ impl Draws {
             Drawn::Resampled(Resolution::SeedsAndGrid) => offset,
             Drawn::Resampled(Resolution::Seeds) | Drawn::Recorded => 0.0,
         };
-        match crossing(&shares) {
-            Crossing::At { rate, step } => Some(Datum {
-                width: self.width,
-                value: rate * (steps * step).exp(),
-            }),
-            Crossing::AboveGrid | Crossing::BelowGrid | Crossing::Unmeasured => None,
-        }
+        let (value, inside) = match crossing(&shares) {
+            Crossing::At { rate, step } => (rate * (steps * step).exp(), true),
+            Crossing::AboveGrid => (shares.last()?.rate, false),
+            Crossing::BelowGrid => (shares.first()?.rate, false),
+            Crossing::Unmeasured => return None,
+        };
+        let width = self.width;
+        Some(Found {
+            at: Datum { width, value },
+            inside,
+        })
     }
+}
+
+/// An ε_half, or the end of the grid that it lies beyond.
+struct Found {
+    at: Datum,
+    inside: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -295,17 +307,18 @@ fn trend(
     };
     let (mut fitted, data): (Vec<Draws>, Vec<Datum>) = (scans.iter().map(draws))
         .filter_map(|mut scan| {
-            let half = scan.half(Drawn::Recorded)?;
-            Some((scan, half))
+            let half = scan.half(Drawn::Recorded).filter(|half| half.inside)?;
+            Some((scan, half.at))
         })
         .unzip();
     let exponent = Power::fit(&data)?.exponent;
-    // A resample in which some fitted width has no ε_half is left out.
+    let mut beyond = 0;
     let resampled = (0..resampling.resamples).filter_map(|_| {
-        let halves: Vec<Option<Datum>> = (fitted.iter_mut())
-            .map(|scan| scan.half(Drawn::Resampled(resampling.resolution)))
-            .collect();
-        let halves: Vec<Datum> = halves.into_iter().collect::<Option<_>>()?;
+        let halves = (fitted.iter_mut())
+            .filter_map(|scan| scan.half(Drawn::Resampled(resampling.resolution)));
+        let (halves, inside): (Vec<Datum>, Vec<bool>) =
+            halves.map(|half| (half.at, half.inside)).unzip();
+        beyond += usize::from(inside.contains(&false));
         Power::fit(&halves).map(|fit| fit.exponent)
     });
     let exponent_confidence = Confidence::of(resampled.collect(), resampling.level);
@@ -313,6 +326,7 @@ fn trend(
     Some(LimitTrend {
         exponent,
         exponent_confidence,
+        resamples_at_grid_end: beyond as f64 / resampling.resamples.max(1) as f64,
         // ε̄ = ε·w/σ₀² in the standard scheme, ε/σ₀² in the NTK one.
         normalized_exponent: match setting.scheme {
             spec::Scheme::Standard => exponent + 1.0,

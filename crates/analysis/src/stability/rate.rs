@@ -2,13 +2,13 @@
 //! sensible for 0 of n (Wilson 1927).
 
 use crate::measure::Interval;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 /// Two-sided 95 % point of the normal distribution.
 const Z: f64 = 1.959_963_984_540_054;
 
 /// A share of runs with its Wilson interval.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Rate {
     /// Runs counted.
     pub count: u32,

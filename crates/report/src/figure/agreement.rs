@@ -148,7 +148,8 @@ fn value(found: &Found) -> String {
 
 fn ratio(pair: &SearchAgreement) -> String {
     let ratio = pair.ratio.map_or_else(String::new, |ratio| {
-        format!("ratio {}", crate::number::significant(ratio, 3))
+        let interval = pair.ratio_confidence.map(|found| found.interval);
+        format!("ratio {}", crate::number::with_interval(ratio, interval))
     });
     match pair.ranges_overlap {
         Some(true) => format!("{ratio}, ranges overlap"),

@@ -5,7 +5,7 @@ use super::parts::rich;
 use super::standing::{Standing, Work, recorded};
 use crate::svg::escaped;
 use crate::{phrase, words};
-use analysis::{Findings, Law, SearchFindings};
+use analysis::{Findings, Growth, Law, SearchFindings};
 use std::fmt::Write;
 
 /// How far a study is, and who works on it.
@@ -86,14 +86,18 @@ fn law_of(findings: &Findings, search: &SearchFindings) -> String {
         }
     };
     let optimal = words::optimal(law.measure);
-    let claim = match law.is_linear() {
-        Some(true) => format!("The optimum grows in proportion to the width: {optimal} = a·w."),
-        Some(false) => {
+    let claim = match law.growth() {
+        Some(Growth::Proportional) => {
+            format!("The optimum grows in proportion to the width: {optimal} = a·w.")
+        }
+        Some(Growth::NotProportional) => {
             format!(
                 "The optimum does not grow in proportion to the width; {optimal} = a·w is rough."
             )
         }
-        None => format!("The optimum against the width: {optimal} = a·w."),
+        Some(Growth::Undecided) | None => {
+            format!("The optimum against the width, if it grows in proportion: {optimal} = a·w.")
+        }
     };
     format!(
         "{head}<p class=\"lead\">{}</p>\n<dl class=\"tiles\">{}{}{}{}</dl>\n<p class=\"muted\">{}</p>\n",
