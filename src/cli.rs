@@ -97,7 +97,7 @@ pub enum Command {
 /// Which study, and how it is shortened or changed.
 #[derive(Args)]
 pub struct SelectArgs {
-    /// A study file, or the name of a built-in study (see `noisescale list`)
+    /// A study file, the folder of a study, or the name of a built-in study (see `noisescale list`)
     pub study: String,
     /// Random repetitions of every point
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]

@@ -1,7 +1,7 @@
 //! A study's folder: its study, its ledger, and the points that its grid has grown to.
 
 use crate::failure::Mistake;
-use crate::studies;
+use crate::studies::{self, Source};
 use analysis::extension::{Extension, Limits, extended_points, extensions};
 use analysis::{Findings, Options};
 use anyhow::{Context, Result};
@@ -21,18 +21,8 @@ pub struct Folder {
 impl Folder {
     /// Opens a folder that a study was run in.
     pub fn open(dir: &Path) -> Result<Self> {
-        let copy = if dir.is_dir() {
-            StudyCopy::read(dir)?
-        } else {
-            None
-        };
-        let copy = copy.ok_or_else(|| {
-            Mistake(format!(
-                "{}: holds no study; give a folder that `noisescale run STUDY --out FOLDER` made",
-                dir.display()
-            ))
-        })?;
-        let name = name_of(dir);
+        let copy = studies::copy_in(dir)?;
+        let name = studies::folder_name(dir);
         let origin = dir.join("study.toml");
         let study = studies::complete(Study::parse(&name, &origin, &copy.text, &copy.overrides)?)?;
         Ok(Self {
@@ -43,42 +33,34 @@ impl Folder {
 
     /// Opens or makes the folder of a study; an older copy of the study there is
     /// replaced, and its runs that are still in the study keep counting.
-    pub fn create(
-        dir: &Path,
-        mut study: Study,
-        text: &str,
-        overrides: &[Override],
-    ) -> Result<Self> {
-        let mut overrides = overrides.to_vec();
+    pub fn create(dir: &Path, source: Source) -> Result<Self> {
+        let Source {
+            mut study,
+            text,
+            mut overrides,
+            ..
+        } = source;
+        let mut note = |key: &str, value: String| {
+            overrides.retain(|change| change.key != key);
+            let key = key.into();
+            overrides.push(Override { key, value });
+        };
         if study.title == study.name {
             // The file's name, which its copy does not have.
-            overrides.push(Override {
-                key: "title".into(),
-                value: toml_string(&study.title),
-            });
+            note("title", toml_string(&study.title));
         }
-        study.name = name_of(dir);
+        study.name = studies::folder_name(dir);
         if let Task::Files(files) = &study.setting.task {
             // The copy lies elsewhere than the file it came from.
             let path = std::path::absolute(&files.path)
                 .with_context(|| format!("{}: cannot find the data", files.path.display()))?;
-            overrides.push(Override {
-                key: "task.files.path".into(),
-                value: in_toml(&path)?,
-            });
+            note("task.files.path", in_toml(&path)?);
         }
         if let Some(rules) = &study.command_rules {
-            overrides.push(Override {
-                key: "trainer.folder".into(),
-                value: in_toml(&rules.folder)?,
-            });
+            note("trainer.folder", in_toml(&rules.folder)?);
         }
         let ledger = Ledger::create(dir)?;
-        StudyCopy {
-            text: text.into(),
-            overrides,
-        }
-        .write(dir)?;
+        StudyCopy { text, overrides }.write(dir)?;
         Ok(Self { study, ledger })
     }
 
@@ -202,12 +184,6 @@ fn toml_string(text: &str) -> String {
 }
 
 /// What a study is called by the folder it is in.
-fn name_of(dir: &Path) -> String {
-    let dir = std::path::absolute(dir).unwrap_or_else(|_| dir.into());
-    dir.file_name()
-        .map_or_else(String::new, |name| name.to_string_lossy().into_owned())
-}
-
 /// A run that failed and has no record.
 pub struct FailedRun {
     /// Its last failure.

@@ -36,8 +36,8 @@ pub fn run(args: &PrepareArgs) -> Result<()> {
     let source = studies::open(&args.select.study, &overrides)?;
     // Better missing here than on every machine.
     studies::check_data(&source.study)?;
-    let dir = studies::folder(&source.study, args.out.as_deref());
-    let folder = Folder::create(&dir, source.study, &source.text, &overrides)?;
+    let dir = source.folder(args.out.as_deref());
+    let folder = Folder::create(&dir, source)?;
     let prepared = Prepared {
         recorded: folder.ledger.runs(),
         to_train: next_runs(&folder).len(),

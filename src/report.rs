@@ -1,9 +1,11 @@
 //! `noisescale report`, `course`, `export` and `predict`: what the records of studies say.
 
 use crate::cli::{CourseArgs, ExportArgs, PredictArgs, ReportArgs};
+use crate::command::quoted;
 use crate::failure::Mistake;
 use crate::folder::Folder;
 use crate::output::{print, say, tell};
+use ::report::PageOptions;
 use ::report::number::significant;
 use analysis::course::course;
 use analysis::equal_time::equal_time;
@@ -53,7 +55,11 @@ pub fn write(folders: &[Folder], out: &Path, json: bool) -> Result<()> {
         save(&name.with_extension("svg"), figure.svg().as_bytes())?;
         save(&name.with_extension("png"), &figure.png(2.0)?)?;
     }
-    let page = ::report::html(&findings, &figures, &::report::PageOptions::default());
+    let options = PageOptions {
+        command: Some(go_on(folders.iter().map(|folder| folder.ledger.dir()))),
+        ..PageOptions::default()
+    };
+    let page = ::report::html(&findings, &figures, &options);
     save(&out.join("report.html"), page.as_bytes())?;
     save(&out.join("results.json"), results.as_bytes())?;
     if json {
@@ -63,6 +69,12 @@ pub fn write(folders: &[Folder], out: &Path, json: bool) -> Result<()> {
         say!("Report: {}", out.join("report.html").display());
     }
     Ok(())
+}
+
+/// The command that goes on with the studies of some folders.
+pub fn go_on<'a>(dirs: impl Iterator<Item = &'a Path>) -> String {
+    let run = |dir: &Path| format!("noisescale run {}", quoted(&dir.to_string_lossy()));
+    dirs.map(run).collect::<Vec<_>>().join(" && ")
 }
 
 fn save(path: &PathBuf, bytes: &[u8]) -> Result<()> {

@@ -14,9 +14,9 @@ use std::time::{Duration, Instant};
 pub fn run(args: &RunStudyArgs) -> Result<()> {
     let overrides = args.select.overrides();
     let source = studies::open(&args.select.study, &overrides)?;
-    let dir = studies::folder(&source.study, args.out.as_deref());
+    let dir = source.folder(args.out.as_deref());
     let trainer = args.device.open(&source.study)?;
-    let mut folder = Folder::create(&dir, source.study, &source.text, &overrides)?;
+    let mut folder = Folder::create(&dir, source)?;
     let stop = signals::stop_on_signal()?;
     let display = Display::new(args.quiet);
     let form = Form::of(args.json);

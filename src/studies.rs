@@ -1,7 +1,9 @@
 //! The studies that come with the program, and how a study is named on the command line.
 
+use crate::failure::Mistake;
 use anyhow::{Context, Result};
 use engine::data::{self, Store};
+use ledger::StudyCopy;
 use spec::{Override, Study, Task};
 use std::path::{Path, PathBuf};
 
@@ -73,16 +75,28 @@ fn nearest(name: &str) -> String {
         })
 }
 
-/// A study with the text it was read from.
+/// A study with what it was read from.
 #[derive(Debug)]
 pub struct Source {
     /// The study, complete.
     pub study: Study,
     /// Its text.
     pub text: String,
+    /// What was changed in it, by a folder's copy first and then by the command line.
+    pub overrides: Vec<Override>,
+    /// The folder that it was read from, if it was one.
+    folder: Option<PathBuf>,
 }
 
-/// Reads the study of a file or of a built-in name.
+impl Source {
+    /// Where the study is run unless the command line says so.
+    pub fn folder(&self, out: Option<&Path>) -> PathBuf {
+        out.or(self.folder.as_deref())
+            .map_or_else(|| Path::new("runs").join(&self.study.name), Path::to_owned)
+    }
+}
+
+/// Reads the study of a built-in name, of a file, or of the folder of a study.
 pub fn open(name: &str, overrides: &[Override]) -> Result<Source> {
     if let Some(found) = BUILT_IN.iter().find(|study| study.name == name) {
         let origin = format!("built-in study {name}");
@@ -90,21 +104,79 @@ pub fn open(name: &str, overrides: &[Override]) -> Result<Source> {
         return Ok(Source {
             study: complete(study)?,
             text: found.text.into(),
+            overrides: overrides.to_vec(),
+            folder: None,
         });
     }
     let path = Path::new(name);
     if !name.ends_with(".toml") && !path.exists() {
         return Err(UnknownStudy { name: name.into() }.into());
     }
+    match path.is_dir() {
+        true => open_copy(path, &path.join("study.toml"), copy_in(path)?, overrides),
+        false => open_file(path, overrides),
+    }
+}
+
+/// Reads a study file. One that is the copy of a folder has the overrides that it notes.
+fn open_file(path: &Path, overrides: &[Override]) -> Result<Source> {
     let text = std::fs::read_to_string(path).map_err(|source| spec::StudyError::Unreadable {
         path: path.into(),
         source,
     })?;
+    if let Some(copy) = StudyCopy::from_content(&text) {
+        let folder = path.parent().unwrap_or(Path::new(""));
+        return Ok(Source {
+            folder: None,
+            ..open_copy(folder, path, copy, overrides)?
+        });
+    }
     let study = Study::parse_file(path, &text, overrides)?;
     Ok(Source {
         study: complete(study)?,
         text,
+        overrides: overrides.to_vec(),
+        folder: None,
     })
+}
+
+fn open_copy(
+    folder: &Path,
+    origin: &Path,
+    copy: StudyCopy,
+    overrides: &[Override],
+) -> Result<Source> {
+    let mut all = copy.overrides;
+    all.retain(|old| overrides.iter().all(|new| new.key != old.key));
+    all.extend_from_slice(overrides);
+    let study = Study::parse(&folder_name(folder), origin, &copy.text, &all)?;
+    Ok(Source {
+        study: complete(study)?,
+        text: copy.text,
+        overrides: all,
+        folder: Some(folder.into()),
+    })
+}
+
+/// The copy of a study in its folder.
+pub fn copy_in(folder: &Path) -> Result<StudyCopy> {
+    let copy = match folder.is_dir() {
+        true => StudyCopy::read(folder)?,
+        false => None,
+    };
+    copy.ok_or_else(|| {
+        let folder = folder.display();
+        let remedy = "give a folder that `noisescale run STUDY --out FOLDER` made";
+        Mistake(format!("{folder}: holds no study; {remedy}")).into()
+    })
+}
+
+/// What a folder's study is called.
+pub fn folder_name(folder: &Path) -> String {
+    let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.into());
+    folder
+        .file_name()
+        .map_or_else(String::new, |name| name.to_string_lossy().into_owned())
 }
 
 /// Looks at the user's own data, if the study has such: a plan needs their size. A
@@ -120,11 +192,6 @@ pub fn complete(mut study: Study) -> Result<Study> {
         study = study.with_content(content)?;
     }
     Ok(study)
-}
-
-/// Where a study is run unless the command line says so.
-pub fn folder(study: &Study, out: Option<&Path>) -> PathBuf {
-    out.map_or_else(|| Path::new("runs").join(&study.name), Path::to_owned)
 }
 
 /// Whether the data of a study are there; those of a command are its own affair.

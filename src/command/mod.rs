@@ -63,7 +63,7 @@ pub fn example(study: &Study) -> Option<Vec<String>> {
 }
 
 /// A word in single quotes where a shell would otherwise read something into it.
-fn quoted(word: &str) -> String {
+pub fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_=./:,+@%".contains(c);
     match !word.is_empty() && word.chars().all(plain) {
         true => word.into(),

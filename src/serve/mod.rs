@@ -18,21 +18,21 @@ mod watch;
 use crate::cli::ServeArgs;
 use crate::failure::Mistake;
 use crate::output::say;
+use crate::studies;
 use access::{Access, Names, Token};
 use anyhow::{Context, Result};
-use ledger::StudyCopy;
 use server::Limits;
 use site::Site;
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, TcpListener};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use watch::Watched;
 
 /// Serves the pages of studies until it is stopped.
 pub fn run(args: &ServeArgs) -> Result<()> {
     for dir in &args.dirs {
-        check(dir)?;
+        studies::copy_in(dir)?;
     }
     let listener = bind(args.host, args.port)?;
     let address = listener.local_addr().context("cannot tell the port")?;
@@ -51,21 +51,6 @@ pub fn run(args: &ServeArgs) -> Result<()> {
     let site = Site::new(Access::new(names, token), studies);
     server::serve(&listener, Limits::default(), Arc::new(site));
     Ok(())
-}
-
-fn check(dir: &Path) -> Result<()> {
-    let copy = match dir.is_dir() {
-        true => StudyCopy::read(dir)?,
-        false => None,
-    };
-    match copy {
-        Some(_) => Ok(()),
-        None => Err(Mistake(format!(
-            "{}: holds no study; give a folder that `noisescale run STUDY --out FOLDER` made",
-            dir.display()
-        ))
-        .into()),
-    }
 }
 
 fn bind(host: IpAddr, port: u16) -> Result<TcpListener> {

@@ -7,6 +7,7 @@
 use super::found::Found;
 use super::pace::Pace;
 use crate::folder::Folder;
+use crate::report::go_on;
 use ::report::{Figure, Link, Page, PageOptions, Part, Place, Standing};
 use analysis::Findings;
 use anyhow::{Result, anyhow};
@@ -93,7 +94,7 @@ impl Drawn {
 impl Watched {
     /// A study that nothing is known of yet.
     pub fn new(key: String, dir: &Path, above: Vec<Link>) -> Self {
-        let reading = view(&key, &above, None, None);
+        let reading = view(&key, dir, &above, None, None);
         Self {
             key,
             dir: dir.into(),
@@ -151,7 +152,7 @@ impl Watched {
             return;
         }
         let known = known.map(Arc::new).or_else(|| shown.known.clone());
-        *shown = Arc::new(view(&self.key, &self.above, known, trouble));
+        *shown = Arc::new(view(&self.key, &self.dir, &self.above, known, trouble));
         self.first.notify_all();
     }
 }
@@ -160,7 +161,13 @@ fn base(key: &str) -> String {
     format!("/s/{key}/")
 }
 
-fn view(key: &str, above: &[Link], known: Option<Arc<Known>>, trouble: Option<String>) -> View {
+fn view(
+    key: &str,
+    dir: &Path,
+    above: &[Link],
+    known: Option<Arc<Known>>,
+    trouble: Option<String>,
+) -> View {
     static VERSIONS: AtomicU64 = AtomicU64::new(0);
     let mut options = PageOptions {
         place: Place::Served { base: base(key) },
@@ -170,6 +177,7 @@ fn view(key: &str, above: &[Link], known: Option<Arc<Known>>, trouble: Option<St
     let mut page = match &known {
         Some(known) => {
             options.standings = vec![known.standing.clone()];
+            options.command = Some(go_on(std::iter::once(dir)));
             let findings = std::slice::from_ref(&*known.findings);
             ::report::page(findings, &known.drawn.figures, &options)
         }

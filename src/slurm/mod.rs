@@ -140,7 +140,7 @@ fn submit(args: &SubmitArgs) -> Result<()> {
     let parameters = Parameters::usual()?.with(&args.resources)?;
     let overrides = args.select.overrides();
     let source = studies::open(&args.select.study, &overrides)?;
-    let dir = studies::folder(&source.study, args.out.as_deref());
+    let dir = source.folder(args.out.as_deref());
     let dir = absolute(&dir)?;
     // Better missing here than in a hundred tasks.
     studies::check_data(&source.study)?;
@@ -148,7 +148,7 @@ fn submit(args: &SubmitArgs) -> Result<()> {
     let folder = match mode {
         Mode::Submit => {
             cluster::version()?;
-            Folder::create(&dir, source.study, &source.text, &overrides)?
+            Folder::create(&dir, source)?
         }
         Mode::DryRun => Folder {
             study: source.study,

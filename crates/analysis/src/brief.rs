@@ -25,7 +25,6 @@ pub struct StudyBrief {
     /// Whether the networks have batch norm, so that ḡ is not defined.
     pub batch_norm: bool,
     /// How the velocity enters the step.
-    #[serde(default)]
     pub rule: UpdateRule,
     /// m.
     pub momentum: Momentum,
@@ -40,7 +39,6 @@ pub struct StudyBrief {
     /// Runs planned at every point, or the most if the adaptive rule decides.
     pub seeds: u32,
     /// Which of them are trained.
-    #[serde(default)]
     pub spending: Spending,
 }
 

@@ -52,31 +52,29 @@ impl<'a> Observed<'a> {
 }
 
 /// How many runs a study has and how many records it found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct RunCounts {
     /// Runs of the plan, each once, without those skipped.
     pub planned: usize,
     /// Runs that the adaptive rule does without.
-    #[serde(default)]
     pub skipped: usize,
     /// Runs of the plan that have a record:
     pub recorded: usize,
     /// trained,
-    #[serde(default)]
     pub trained: usize,
     /// stalled,
-    #[serde(default)]
     pub stalled: usize,
     /// or diverged.
-    #[serde(default)]
     pub diverged: usize,
+    /// Training time of these, in seconds.
+    pub seconds: f64,
     /// Further records of runs that had one.
     pub duplicates: usize,
     /// Records of no run of the plan.
     pub strays: usize,
     /// Runs of the plan that a user's own command has failed to train so far; whoever
     /// reads the journal of failures fills this in.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_zero")]
     pub failed: usize,
 }
 
@@ -173,6 +171,10 @@ fn gather<'a>(
         }
     }
     let record_of = |id: &RunId| found.get(id).copied().flatten();
+    // In the order of the plan, so that the sum does not depend on that of the records.
+    let mut summed = HashSet::new();
+    let once = ids.iter().flatten().filter(|id| summed.insert(**id));
+    counts.seconds = once.filter_map(record_of).map(|r| r.seconds).sum();
     let observed = points.iter().zip(ids).map(|(point, ids)| Observed {
         point: *point,
         by_seed: ids.iter().map(record_of).collect(),

@@ -45,7 +45,6 @@ pub struct Tally {
     /// Runs that the study plans here, without those skipped.
     pub planned: u32,
     /// Runs that the adaptive rule does without.
-    #[serde(default)]
     pub skipped: u32,
     /// Runs that have a record.
     pub recorded: u32,

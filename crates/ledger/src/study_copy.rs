@@ -40,7 +40,12 @@ impl StudyCopy {
         match fs::read_to_string(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             content => content
-                .map(|content| Some(Self::from_content(&content)))
+                .map(|content| {
+                    Some(Self::from_content(&content).unwrap_or(Self {
+                        text: content,
+                        overrides: Vec::new(),
+                    }))
+                })
                 .map_err(LedgerError::io(&path, Action::Read)),
         }
     }
@@ -56,14 +61,15 @@ impl StudyCopy {
         content
     }
 
-    fn from_content(content: &str) -> Self {
+    /// Reads the text of a copy; `None` if it is no copy.
+    pub fn from_content(content: &str) -> Option<Self> {
         let begin = format!("\n{MARK}\n");
-        let (text, notes) = content.rsplit_once(&begin).unwrap_or((content, ""));
+        let (text, notes) = content.rsplit_once(&begin)?;
         let note = |line: &str| Override::parse(line.strip_prefix(NOTE)?);
-        Self {
+        Some(Self {
             text: text.into(),
             overrides: notes.lines().filter_map(note).collect(),
-        }
+        })
     }
 }
 

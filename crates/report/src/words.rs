@@ -6,7 +6,7 @@ use analysis::measure::Place;
 use analysis::{
     Axis, Fixed, Interval, Measure, Optimum, RunCounts, Sample, SearchFindings, StudyBrief,
 };
-use spec::{BatchSize, LearningRate, Scheme, SearchKind, Spending};
+use spec::{BatchSize, LearningRate, Scheme, SearchKind, Spending, UpdateRule};
 
 /// A piece of text, raised off the baseline or not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -230,6 +230,14 @@ pub fn without_scheme(study: &StudyBrief) -> String {
 /// `NTK scheme`.
 pub fn scheme(scheme: Scheme) -> String {
     format!("{scheme} scheme")
+}
+
+/// How the velocity enters the step.
+pub fn rule(rule: UpdateRule) -> &'static str {
+    match rule {
+        UpdateRule::Nesterov => "SGD with Nesterov momentum",
+        UpdateRule::HeavyBall => "SGD with heavy-ball momentum",
+    }
 }
 
 /// `dropout 0.3, label smoothing 0.1, crop 4, flip`; `None` without any.

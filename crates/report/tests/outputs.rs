@@ -185,7 +185,15 @@ fn unbracketed_optima_are_hollow_and_not_fitted() {
     assert!(open(8.0).below && !open(8.0).above);
     assert!(open(64.0).above && !open(64.0).below);
     assert!(law.hollow.is_some());
-    let page = html(findings, &figures(findings), &PageOptions::default());
+    let options = PageOptions {
+        command: Some("noisescale run 'a <folder>'".into()),
+        ..PageOptions::default()
+    };
+    let page = html(findings, &figures(findings), &options);
+    assert!(
+        page.contains("<code>noisescale run &#39;a &lt;folder&gt;&#39;</code>"),
+        "{page}"
+    );
     assert!(page.contains("add larger B") && page.contains("add smaller B"));
 }
 
@@ -199,8 +207,8 @@ fn the_page_needs_nothing_else() {
         }
         let shown = parts(findings);
         assert!(!shown.contains("NaN") && !shown.contains(">inf"));
+        assert!(!page.contains("How to repeat it"));
         for one in findings {
-            assert!(page.contains(&format!("noisescale run {}", one.study.name)));
             for width in &one.study.widths {
                 assert!(page.contains(&width.to_string()));
             }

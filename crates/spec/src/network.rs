@@ -216,6 +216,9 @@ impl Layer {
     }
 }
 
+/// Filters, strides and borders of images end far below this.
+const MOST_PIXELS: usize = 4096;
+
 fn convolved(
     input: Shape,
     channels: usize,
@@ -225,6 +228,11 @@ fn convolved(
 ) -> Result<Shape, String> {
     if channels == 0 || kernel == 0 || stride == 0 {
         return Err("channels, kernel and stride must be at least 1".into());
+    }
+    if kernel.max(stride).max(padding) > MOST_PIXELS {
+        return Err(format!(
+            "kernel, stride and padding can be {MOST_PIXELS} at most"
+        ));
     }
     let side = |n: usize| {
         (n + 2 * padding)

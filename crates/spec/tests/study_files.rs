@@ -194,6 +194,16 @@ fn mistakes_name_their_line_and_remedy() {
             "batch_size = 2000",
             "test.toml:16: `search.batch_size`: batch size 2000 exceeds",
         ),
+        (
+            "kind = \"mlp\"\nhidden = [1]",
+            "kind = \"wrn\"\nblocks = 100000000",
+            "test.toml:8: `family.blocks`: a group can have 1000 blocks at most, not 100000000",
+        ),
+        (
+            "kind = \"mlp\"\nhidden = [1]",
+            "kind = \"layers\"\nlayers = [{ kind = \"conv\", channels = 2, kernel = 3, padding = 9223372036854775807 }]",
+            "test.toml:6: `family`: width 4: layer 1 (conv) does not fit its input of 8×8×1: kernel, stride and padding can be 4096 at most",
+        ),
         ("[time]", "[time", "test.toml:19: "),
     ];
     for (good, bad, expected) in cases {

@@ -33,10 +33,8 @@ use study::Shown;
 pub struct PageOptions {
     /// Title; by default that of the study, or how many there are.
     pub title: Option<String>,
-    /// The command that repeats the studies; by default `noisescale run` with their names.
+    /// The command that goes on with the studies; without it the page does not say how to repeat them.
     pub command: Option<String>,
-    /// When it was written, as the reader should see it.
-    pub written: Option<String>,
     /// Version of the program.
     pub version: String,
     /// Where it is read.
@@ -52,7 +50,6 @@ impl Default for PageOptions {
         Self {
             title: None,
             command: None,
-            written: None,
             version: env!("CARGO_PKG_VERSION").into(),
             place: Place::File,
             above: Vec::new(),
@@ -168,10 +165,8 @@ pub fn trouble(text: &str) -> Part {
 }
 
 fn foot(options: &PageOptions) -> String {
-    let written =
-        (options.written.as_ref()).map_or_else(String::new, |when| format!(", written {when}"));
     format!(
-        "noisescale {}{written}. Method and words: docs/METHOD.md; this page: docs/REPORT.md.",
+        "noisescale {}. Method and words: docs/METHOD.md; this page: docs/REPORT.md.",
         options.version
     )
 }

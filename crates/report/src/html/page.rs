@@ -16,7 +16,7 @@ pub struct Page {
     pub above: Vec<Link>,
     /// What it shows, from top to bottom.
     pub parts: Vec<Part>,
-    /// Version of the program and when it was written.
+    /// Version of the program.
     pub foot: String,
 }
 

@@ -22,19 +22,17 @@ pub fn section(findings: &[Findings], page: &PageOptions) -> String {
             list(&settings(one))
         );
     }
-    let command = page.command.clone().unwrap_or_else(|| {
-        let runs: Vec<String> = (findings.iter())
-            .map(|one| format!("noisescale run {}", one.study.name))
-            .collect();
-        runs.join(" && ")
-    });
-    let _ = write!(
-        out,
-        "<h2>How to repeat it</h2>\n<p><code>{}</code> with version {} of noisescale. Runs that \
-         are recorded are not trained again; the same records give the same intervals.</p>\n",
-        escaped(&command),
-        escaped(&page.version)
-    );
+    if let Some(command) = &page.command {
+        let _ = write!(
+            out,
+            "<h2>How to repeat it</h2>\n<p><code>{}</code> with version {} of noisescale. Runs that \
+             are recorded are not trained again; the same records give the same intervals. Elsewhere, \
+             <code>noisescale run</code> takes the folder's <code>study.toml</code>: it holds the study \
+             with all changes that were made on the command line.</p>\n",
+            escaped(command),
+            escaped(&page.version)
+        );
+    }
     out
 }
 
@@ -70,6 +68,7 @@ fn settings(findings: &Findings) -> Vec<(&'static str, String)> {
             "batch norm",
             if study.batch_norm { "yes" } else { "no" }.into(),
         ),
+        ("optimizer", words::rule(study.rule).into()),
         ("momentum m", study.momentum.to_string()),
         (
             "weight scale σ₀²",
@@ -101,19 +100,10 @@ fn settings(findings: &Findings) -> Vec<(&'static str, String)> {
             bootstrap.seed
         ),
     ));
-    let seconds: f64 = points(findings).map(|point| point.seconds).sum();
-    if seconds > 0.0 {
-        all.push(("training time", number::duration(seconds)));
+    if findings.runs.seconds > 0.0 {
+        all.push(("training time", number::duration(findings.runs.seconds)));
     }
     all
-}
-
-fn points(findings: &Findings) -> impl Iterator<Item = &analysis::PointFindings> {
-    let scanned = findings.searches.iter().flat_map(|search| &search.widths);
-    let gridded = findings.grids.iter().flat_map(|grid| &grid.curves);
-    scanned
-        .flat_map(|found| &found.points)
-        .chain(gridded.flat_map(|curve| &curve.points))
 }
 
 /// The values that a search scans, over all widths.

@@ -26,6 +26,8 @@ const SEEDS: u32 = 20;
 /// Plans list every run.
 const MOST_SEEDS: u32 = 10_000;
 const EXTEND: u32 = 8;
+/// Layers or blocks of a family that are counted and not listed.
+const DEEPEST: usize = 1000;
 
 pub fn study(name: &str, file: StudyFile, source: &Source<'_>) -> Checked<Study> {
     let setting = Arc::new(setting(&file, source)?);
@@ -158,6 +160,10 @@ fn family(table: &FamilyTable, source: &Source<'_>) -> Checked<Family> {
     belongs("layers", table.layers.is_some(), FamilyKind::Layers)?;
     match kind {
         FamilyKind::Mlp => match &table.hidden {
+            Some(hidden) if hidden.len() > DEEPEST => Err(source.about(
+                "family.hidden",
+                format!("lists {} layers; {DEEPEST} are the most", hidden.len()),
+            )),
             Some(hidden) if !hidden.is_empty() && !hidden.contains(&0) => Ok(Family::Mlp {
                 hidden: hidden.clone(),
             }),
@@ -172,6 +178,10 @@ fn family(table: &FamilyTable, source: &Source<'_>) -> Checked<Family> {
         }),
         FamilyKind::Wrn => match table.blocks.unwrap_or(2) {
             0 => Err(source.about("family.blocks", "a group needs at least 1 block")),
+            blocks if blocks as usize > DEEPEST => Err(source.about(
+                "family.blocks",
+                format!("a group can have {DEEPEST} blocks at most, not {blocks}"),
+            )),
             blocks => Ok(Family::Wrn { blocks }),
         },
         FamilyKind::Layers => match &table.layers {
