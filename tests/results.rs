@@ -125,7 +125,7 @@ fn the_course_of_the_exponents_is_that_of_the_ledgers() {
 fn the_searches_meet_as_the_page_says() {
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs");
     let page = fs::read_to_string(docs.join("RESULTS.md")).unwrap();
-    let rows = table(&page, "| learning-rate search then: ḡ_opt | peak (%) |");
+    let rows = table(&page, "| learning-rate search then: ḡ_opt | peak (%) | ratio |");
     assert!(rows.len() > 5);
     for row in &rows {
         let (name, folder) = (&row[0], |name: &str| docs.join("results").join(name));
@@ -139,6 +139,6 @@ fn the_searches_meet_as_the_page_says() {
             .filter(|cells| cells.first() == Some(&row[1].as_str()))
             .collect::<Vec<_>>();
         assert_eq!(found.len(), 1, "{name}, {}: {text}", row[1]);
-        assert_eq!(found[0][..6], row[1..], "{name}");
+        assert_eq!(found[0][..7], row[1..], "{name}");
     }
 }
