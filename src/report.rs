@@ -10,7 +10,7 @@ use ::report::number::significant;
 use analysis::course::course;
 use analysis::equal_time::equal_time;
 use analysis::predict::{Pair, Reach, Stability};
-use analysis::{Findings, Fixed, Prediction, Request, predict};
+use analysis::{Findings, Fixed, Prediction, Request, RunCounts, predict};
 use anyhow::{Result, anyhow};
 use spec::{Record, Width};
 use std::fmt::Display;
@@ -140,7 +140,7 @@ pub fn run_predict(args: &PredictArgs) -> Result<()> {
     let prediction = predict(&findings, stability.as_ref(), &request)?;
     match args.json {
         true => say!("{}", serde_json::to_string_pretty(&prediction)?),
-        false => print(&in_words(&prediction))?,
+        false => print(&in_words(&prediction, findings.runs))?,
     }
     Ok(())
 }
@@ -177,7 +177,7 @@ fn pair_line(pair: &Pair, wanted: f64) -> String {
 }
 
 /// A prediction for people.
-fn in_words(found: &Prediction) -> String {
+fn in_words(found: &Prediction, runs: RunCounts) -> String {
     let Prediction {
         noise,
         limit,
@@ -194,6 +194,12 @@ fn in_words(found: &Prediction) -> String {
         found.fitted.len(),
         ::report::search_name(found.search),
     )];
+    if runs.recorded < runs.planned {
+        lines.push(format!(
+            "{} of {} runs are recorded so far: the law may still change.",
+            runs.recorded, runs.planned
+        ));
+    }
     if found.reach == Reach::Extrapolates {
         let (first, last) = (found.fitted.first(), found.fitted.last());
         if let (Some(first), Some(last)) = (first, last) {

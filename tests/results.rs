@@ -125,7 +125,10 @@ fn the_course_of_the_exponents_is_that_of_the_ledgers() {
 fn the_searches_meet_as_the_page_says() {
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs");
     let page = fs::read_to_string(docs.join("RESULTS.md")).unwrap();
-    let rows = table(&page, "| learning-rate search then: ḡ_opt | peak (%) | ratio |");
+    let rows = table(
+        &page,
+        "| learning-rate search then: ḡ_opt | peak (%) | ratio |",
+    );
     assert!(rows.len() > 5);
     for row in &rows {
         let (name, folder) = (&row[0], |name: &str| docs.join("results").join(name));

@@ -7,6 +7,7 @@
 //! its error bar.
 //!
 //! What the paper leaves open: of equal means the first along the axis is the best;
+//! points whose means equal its own are in the interval, even with σ_b = 0;
 //! with n_b = 1, σ_b is not defined and the interval is the best point alone; a point
 //! without a trained run has no mean, so it is never in an interval, and ends one.
 
@@ -85,7 +86,7 @@ pub fn best_interval(samples: &[Option<Sample>]) -> Option<BestInterval> {
     }
     let (best, peak) = best?;
     let alike = |sample: &&Option<Sample>| match (sample, threshold(peak)) {
-        (Some(sample), Some(threshold)) => sample.mean > threshold,
+        (Some(sample), Some(threshold)) => sample.mean > threshold || sample.mean == peak.mean,
         _ => false,
     };
     let before = samples[..best].iter().rev().take_while(alike).count();
@@ -195,7 +196,7 @@ mod tests {
     #[test]
     fn of_equal_means_the_first_is_best() {
         let tie = sample(0.9, 0.0, 4);
-        // σ = 0: the threshold is the mean itself, and nothing is above it.
-        assert_eq!(found(&[tie, tie]), [0, 0, 0]);
+        // σ = 0: nothing is above the threshold, which is the mean itself, but equals are alike.
+        assert_eq!(found(&[tie, tie]), [0, 0, 1]);
     }
 }

@@ -115,8 +115,9 @@ impl Scale<'_> {
 }
 
 impl RateLimit {
+    /// A rate that was worked out to be the limit itself may exceed it by rounding.
     fn verdict(&self, rate: LearningRate) -> Stability {
-        if rate.get() <= self.learning_rate.get() {
+        if rate.get() <= self.learning_rate.get() * (1.0 + 1e-9) {
             Stability::Allowed
         } else {
             Stability::AboveLimit

@@ -88,7 +88,9 @@ fn law_of(findings: &Findings, search: &SearchFindings) -> String {
     let optimal = words::optimal(law.measure);
     let claim = match law.growth() {
         Some(Growth::Proportional) => {
-            format!("The optimum grows in proportion to the width: {optimal} = a·w.")
+            format!(
+                "The optimum is consistent with growing in proportion to the width: {optimal} = a·w."
+            )
         }
         Some(Growth::NotProportional) => {
             format!(

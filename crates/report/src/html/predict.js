@@ -47,6 +47,9 @@
     return text.replace(/ /g, "\u00a0");
   }
 
+  // A rate that was worked out to be the limit itself may exceed it by rounding.
+  const allowed = (rate, limit) => rate <= limit * (1 + 1e-9);
+
   function predict(law, w) {
     const inverse = (law.scheme === "ntk" ? 1 : w) / law.weight_scale;
     const noiseAt = (rate, size) => (rate * law.examples * inverse) / (size * (1 - law.momentum));
@@ -87,7 +90,7 @@
       when("within", !beyond);
       when("reached", found.largest >= 1);
       when("unreached", found.largest < 1);
-      when("chosen", found.chosen !== null);
+      when("chosen", found.chosen !== null && allowed(found.chosen.rate, found.limit));
       if (found.chosen) {
         put("rate", significant(found.chosen.rate, 3));
         put("size", String(found.chosen.size));
@@ -98,7 +101,7 @@
         rate.dataset.s = pair.rate;
         rate.textContent = significant(pair.rate, 3);
         ends.textContent = "[" + significant(pair.low, 3) + ", " + significant(pair.high, 3) + "]";
-        const above = pair.rate > found.limit;
+        const above = !allowed(pair.rate, found.limit);
         stability.textContent = above ? "above the known limit" : "within the known limit";
         row.classList.toggle("off", above);
       }

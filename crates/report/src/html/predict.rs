@@ -111,7 +111,9 @@ fn answer(prediction: &Prediction, fixed: Option<Fixed>) -> String {
             slot("rate", &rate),
             slot("size", &size)
         );
-        out += &when("chosen", pair.is_some(), &words);
+        // Never a rate at which networks are not known to train.
+        let stable = pair.is_some_and(|pair| pair.stability == Stability::Allowed);
+        out += &when("chosen", stable, &words);
     }
     out + ". " + &largest(prediction)
 }
