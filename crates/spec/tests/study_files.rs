@@ -72,7 +72,7 @@ fn overrides_change_values_and_explain_themselves() {
     assert!(error.contains("did you mean `batch_sizes`?"), "{error}");
     // What an override has set is its own fault, not a line's.
     for (change, expected) in [
-        ("time.scale=0", "must be finite and above 0, not 0"),
+        ("time.scale=0", "must be above 0 and at most 1000, not 0"),
         (
             "seeds=-1",
             "this must be a whole number from 0 to 4294967295, not -1",
@@ -203,6 +203,11 @@ fn mistakes_name_their_line_and_remedy() {
             "kind = \"mlp\"\nhidden = [1]",
             "kind = \"layers\"\nlayers = [{ kind = \"conv\", channels = 2, kernel = 3, padding = 9223372036854775807 }]",
             "test.toml:6: `family`: width 4: layer 1 (conv) does not fit its input of 8×8×1: kernel, stride and padding can be 4096 at most",
+        ),
+        (
+            "kind = \"mlp\"\nhidden = [1]",
+            "kind = \"cnn\"",
+            "test.toml:6: `family`: width 4: layer 4 (conv) does not fit its input of 4×4×12: a 5×5 filter with padding 0 is larger than that; CNNs of this family need images of 12×12 pixels or more",
         ),
         ("[time]", "[time", "test.toml:19: "),
     ];

@@ -3,6 +3,7 @@
 use super::error::Source;
 use super::validate::Checked;
 use super::{Search, Study};
+use crate::family::Family;
 use crate::quantity::BatchSize;
 use crate::task::Task;
 
@@ -31,9 +32,19 @@ pub fn check(study: &Study, source: &Source<'_>) -> Checked<()> {
         study
             .setting
             .network(*width)
-            .map_err(|error| source.about("family", error))?;
+            .map_err(|error| source.about("family", format!("{error}{}", hint(study))))?;
     }
     Ok(())
+}
+
+/// What to do where layers that the user has not listed do not fit.
+fn hint(study: &Study) -> &'static str {
+    match study.setting.family {
+        Family::Cnn { .. } => {
+            "; CNNs of this family need images of 12×12 pixels or more: take kind = \"mlp\", or list the layers"
+        }
+        _ => "",
+    }
 }
 
 /// The largest batch size of a search, and the key that has it.

@@ -26,6 +26,8 @@ const SEEDS: u32 = 20;
 /// Plans list every run.
 const MOST_SEEDS: u32 = 10_000;
 const EXTEND: u32 = 8;
+/// Far beyond what anybody would wait for.
+const LONGEST_SCALE: f64 = 1000.0;
 /// Layers or blocks of a family that are counted and not listed.
 const DEEPEST: usize = 1000;
 
@@ -41,10 +43,10 @@ pub fn study(name: &str, file: StudyFile, source: &Source<'_>) -> Checked<Study>
     };
     let search = search(file.search, source)?;
     let scale = file.time.scale.unwrap_or(1.0);
-    if !scale.is_finite() || scale <= 0.0 {
+    if !(scale > 0.0 && scale <= LONGEST_SCALE) {
         return Err(source.about(
             "time.scale",
-            format!("must be finite and above 0, not {scale}"),
+            format!("must be above 0 and at most {LONGEST_SCALE}, not {scale}"),
         ));
     }
     let time = bounds(file.time.epochs, file.time.steps, "time", source)?;
