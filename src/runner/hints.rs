@@ -1,5 +1,6 @@
 //! The claims of this process on a study's runs. They are hints: without them work may be done
-//! twice but never wrongly, so an error in them is told once and no more.
+//! twice but never wrongly, so an error in them, or in looking what others have recorded, is told
+//! once and no more.
 
 use super::progress::Display;
 use ledger::{Claims, Ledger, LedgerError, Moment};
@@ -51,7 +52,8 @@ impl Hints {
         self.told(taken, display).unwrap_or_default()
     }
 
-    fn told<T>(&mut self, result: Result<T, LedgerError>, display: &Display) -> Option<T> {
+    /// What came of reading or writing where work goes on all the same: an error is a warning.
+    pub fn told<T>(&mut self, result: Result<T, LedgerError>, display: &Display) -> Option<T> {
         result
             .map_err(|error| {
                 if !std::mem::replace(&mut self.warned, true) {

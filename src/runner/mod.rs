@@ -70,6 +70,7 @@ pub fn execute(folder: &mut Folder, means: &Means<'_>) -> Result<Finish> {
         }
         failed_last(folder, &mut todo)?;
         let ids: Vec<RunId> = todo.iter().map(Run::id).collect();
+        let recorded = folder.ledger.runs();
         let writer = opened(&mut writer, &folder.ledger)?;
         let (ended, failed) =
             means.train(folder, todo, writer, &mut hints, Courtesy::LeaveClaimed)?;
@@ -77,7 +78,9 @@ pub fn execute(folder: &mut Folder, means: &Means<'_>) -> Result<Finish> {
         match ended {
             Ended::Done => {}
             Ended::Stopped => return Ok(Finish::Interrupted),
-            Ended::Waiting => wait_for_others(folder, &ids, &mut hints, means)?,
+            Ended::Waiting => {
+                wait_for_others(folder, &ids, recorded, &mut hints, means)?;
+            }
         }
     }
 }
@@ -126,16 +129,18 @@ pub fn execute_listed(
 }
 
 /// Other processes have claimed what is left: waits until one of them brings a record or
-/// gives up a run.
+/// gives up a run. There were so many records when the runs were planned.
 fn wait_for_others(
     folder: &mut Folder,
     runs: &[RunId],
+    recorded: usize,
     hints: &mut Hints,
     means: &Means<'_>,
 ) -> Result<()> {
     loop {
         std::thread::sleep(LOOK_EVERY);
-        if means.stop.load(Ordering::Relaxed) || folder.ledger.refresh()? > 0 {
+        folder.ledger.refresh()?;
+        if means.stop.load(Ordering::Relaxed) || folder.ledger.runs() != recorded {
             return Ok(());
         }
         let taken = hints.of_others(means.display);
@@ -178,14 +183,14 @@ impl Means<'_> {
     /// Trains runs; also says which ones a command has failed at for good.
     fn train(
         &self,
-        folder: &Folder,
+        folder: &mut Folder,
         todo: Vec<Run>,
         writer: &Mutex<Writer>,
         hints: &mut Hints,
         courtesy: Courtesy,
     ) -> Result<(Ended, Vec<RunId>)> {
         self.display.plan(&todo, folder.ledger.records());
-        let queue = Queue::new(&folder.ledger, todo, writer, hints, courtesy, self);
+        let queue = Queue::new(&mut folder.ledger, todo, writer, hints, courtesy, self);
         let trained = self.trainer.train(&queue);
         let given_up = queue.given_up();
         let ended = queue.finish();
