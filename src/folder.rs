@@ -93,6 +93,8 @@ impl Folder {
     pub fn findings_at(&self, points: &[Point], records: Vec<&Record>) -> Findings {
         let mut findings =
             analysis::analyse_points(&self.study, points, records, Options::default());
+        // The records are one for each run already.
+        findings.runs.duplicates = self.ledger.duplicates();
         // A journal that cannot be read explains nothing; `status` says so.
         findings.runs.failed = self.failed_runs(points).unwrap_or_default().len();
         findings
