@@ -78,3 +78,18 @@ fn a_file_that_cannot_be_written_is_not_there() {
     let text = cluster.succeed(&SUBMIT);
     assert!(text.contains("Submission 0002: 18 runs"), "{text}");
 }
+
+/// Scripts hold the command that submits them in a comment, which a line end would end.
+#[test]
+fn flags_with_control_characters_are_refused() {
+    let cluster = Cluster::new();
+    for flags in [
+        ["--", "--comment=one\ntouch hacked"],
+        ["--partition", "short\ntouch hacked"],
+        ["--mem", "2G\rtouch hacked"],
+    ] {
+        let errors = refused(&cluster.run(&[&SUBMIT[..], &flags].concat()), 2);
+        assert!(errors.contains("control character"), "{errors}");
+        assert!(!cluster.at.join("out").exists(), "nothing is made");
+    }
+}
