@@ -5,6 +5,7 @@ use super::group::Group;
 use super::history::{self, History};
 use super::log::Log;
 use super::running::Running;
+use crate::quoting::command_line;
 use spec::{Call, CommandFamily, CommandRules, FailureKind, Fault, Record, Run};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -67,7 +68,7 @@ impl Attempt<'_> {
         };
         let words = self.family.words(&call);
         let sink = self.desk.sink(self.run);
-        let title = format!("attempt {}: {}", self.number, super::command_line(&words));
+        let title = format!("attempt {}: {}", self.number, command_line(&words));
         let log = Log::new(&sink, title);
         let group = Group::new(self.rules.grace).map_err(|error| {
             // Whatever keeps the guard from starting, the command is not to blame.
