@@ -5,10 +5,10 @@
 //! here, so that the record has the whole curve and the whole time.
 
 use serde::{Deserialize, Serialize};
-use spec::{CurvePoint, Run};
+use spec::CurvePoint;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 /// An evaluation, and the time that the run had taken until then.
@@ -27,11 +27,6 @@ pub struct History {
     before: Vec<Entry>,
     /// Whether this attempt has reported.
     begun: bool,
-}
-
-/// Where the history of a run is kept.
-pub fn path(scratch: &Path, run: &Run) -> PathBuf {
-    scratch.join(format!("{}.evaluations.jsonl", run.id()))
 }
 
 impl History {

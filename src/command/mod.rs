@@ -28,6 +28,7 @@ mod processes;
 mod protocol;
 #[cfg(unix)]
 mod running;
+pub mod scratch;
 #[cfg(unix)]
 mod trainer;
 mod trial;

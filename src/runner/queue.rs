@@ -4,7 +4,7 @@ use super::Means;
 use super::cost::step_products;
 use super::hints::Hints;
 use super::progress::Display;
-use crate::command::{After, Desk, Kept, Sink};
+use crate::command::{After, Desk, Kept, Sink, scratch};
 use anyhow::Result;
 use engine::checkpoint::Checkpoint;
 use engine::pool::Supply;
@@ -89,7 +89,7 @@ impl<'a> Queue<'a> {
             courtesy,
             save_every: means.save_every,
             dir: ledger.dir().into(),
-            scratch: ledger.dir().join("scratch"),
+            scratch: scratch::within(ledger.dir()),
             has_precedent: ledger.runs() > 0,
             checkpoints: Mutex::new(ledger.checkpoints()),
             device: means.trainer.name(),

@@ -3,6 +3,7 @@
 use super::{Place, errors};
 use serde_json::{Value, json};
 use std::process::{Child, Stdio};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// A worker whose runs take as long as the pace says.
 fn worker(place: &Place, pace: &str) -> Child {
@@ -73,4 +74,44 @@ fn runs_that_were_recorded_twice_are_told() {
         report.contains("4 records of runs recorded before"),
         "the report tells"
     );
+}
+
+/// A kill between a record and the tidying after it leaves the run's files. Those of runs that
+/// are still to be trained, or that somebody trains, stay.
+#[test]
+fn what_recorded_runs_have_left_is_removed() {
+    let place = Place::new("trained 0.5");
+    assert!(place.run(&[]).status.success());
+    let records = place.records();
+    let run = |at: usize| records[at]["run"].as_str().unwrap().to_owned();
+    let (recorded, claimed, missing) = (run(0), run(1), "ab".repeat(16));
+    let left = |run: &str| {
+        [
+            format!("out/scratch/{run}/state"),
+            format!("out/scratch/{run}.evaluations.jsonl"),
+            format!("out/checkpoints/{run}.safetensors"),
+        ]
+    };
+    for run in [&recorded, &claimed, &missing] {
+        std::fs::create_dir_all(place.path(&format!("out/scratch/{run}"))).unwrap();
+        for name in left(run) {
+            place.write(&name, "left");
+        }
+    }
+    place.write("out/scratch/notes", "of somebody's own");
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    let header = json!({
+        "noisescale_ledger": 1, "writer": "other", "host": "elsewhere", "pid": 1, "version": "0",
+    });
+    let claim = json!({"at_ms": since.as_millis() as u64, "claim": [claimed]});
+    place.write("out/claims/other.jsonl", &format!("{header}\n{claim}\n"));
+    place.succeed(&["work", "out", "--quiet"]);
+    for (run, stays) in [(&recorded, false), (&claimed, true), (&missing, true)] {
+        for name in left(run) {
+            assert_eq!(place.path(&name).exists(), stays, "{name}");
+        }
+    }
+    let folder = place.path(&format!("out/scratch/{recorded}"));
+    assert!(!folder.exists(), "the folder itself");
+    assert!(place.path("out/scratch/notes").exists());
 }
