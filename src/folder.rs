@@ -128,8 +128,8 @@ impl Folder {
         Ok(failed.into_values().collect())
     }
 
-    /// The points that the study asks for now: those so far and, once all that it wants of them is
-    /// recorded, the values that its grid wants next.
+    /// The points to train now: the current grid, plus its next extension once every wanted run of
+    /// the grid is recorded.
     pub fn asked(&self, grown: &Grown, records: &[&Record]) -> Vec<Point> {
         let study = &self.study;
         let left = analysis::wanted(study, &grown.points, records.iter().copied());

@@ -7,8 +7,8 @@ use ledger::{Claims, Ledger, LedgerError, Moment};
 use spec::RunId;
 use std::collections::HashSet;
 
-/// One for as long as a study is run: who was silent is known from what was seen before, and a
-/// view that has seen nothing takes a stamp from the future for a sign of life.
+/// Keep one instance for the whole study. It remembers when each claimant was last heard; a new view
+/// would trust a stamp from a fast clock.
 pub struct Hints {
     claims: Claims,
     warned: bool,

@@ -72,7 +72,7 @@ pub fn task(
     args.push(format!("--time={limit}"));
     args.push(format!("--signal=B:USR1@{}", warning(limit)));
     args.extend(submission.parameters.extra.clone());
-    // What must be as it is comes last, and so wins.
+    // Flags we rely on come last, so they override the user's.
     args.push(format!("--array=1-{tasks}"));
     let purpose =
         "One task: trains its share of the runs and saves its work when it is told to stop.";

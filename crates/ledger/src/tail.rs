@@ -156,7 +156,7 @@ impl Tail {
     }
 }
 
-/// A blank line is nobody's harm.
+/// Blank lines are skipped.
 fn judge(
     line: u64,
     content: &[u8],
