@@ -3,7 +3,7 @@
 use crate::cli::{CheckArgs, ListArgs};
 use crate::output::say;
 use crate::runner::{Machine, human_duration, middle_runs};
-use crate::{command, device, studies, train};
+use crate::{command, device, quoting, studies, train};
 use anyhow::Result;
 use engine::data::Store;
 use engine::train::Compiled;
@@ -117,7 +117,7 @@ fn print_command(words: &[String], rules: &CommandRules) {
         "Trained by a command of its own, {at_once}, in {}:",
         rules.folder.display()
     );
-    say!("  {}", command::command_line(words));
+    say!("  {}", quoting::command_line(words));
     let limit = |limit: Option<String>| limit.unwrap_or_else(|| "without limit".into());
     say!(
         "Time of an attempt: {}; memory: {}; a failed run is tried again {} times.",

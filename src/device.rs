@@ -106,7 +106,7 @@ impl DeviceArgs {
         Ok(Trainer::Engine(self.device()?, data))
     }
 
-    /// The study's own command; a device of the engine is none of its business.
+    /// The study's own command. `--device` is for the engine and is refused here.
     fn command(&self, study: &Study) -> Result<Trainer> {
         if self.device != Choice::Auto {
             let text = "the study's own command decides what it trains on; remove --device";

@@ -1,6 +1,7 @@
 //! How a command fails: one sentence, and an exit code that says whose turn it is.
 
 use crate::output::tell;
+use crate::quoting::command_line;
 use crate::studies::UnknownStudy;
 use analysis::PredictError;
 use engine::data::DataError;
@@ -23,19 +24,21 @@ const INTERRUPTED: u8 = 130;
 pub struct Interrupted {
     /// Runs recorded so far.
     pub recorded: usize,
-    /// The command that goes on.
+    /// The command that goes on, for a shell.
     pub again: String,
 }
 
 impl Interrupted {
     /// With so many runs recorded, by the command that this process was called with.
     pub fn after(recorded: usize) -> Self {
-        let words: Vec<String> = std::env::args_os()
-            .map(|word| word.to_string_lossy().into_owned())
-            .collect();
+        let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
+        Self::of(recorded, &words.collect::<Vec<_>>())
+    }
+
+    fn of(recorded: usize, words: &[String]) -> Self {
         Self {
             recorded,
-            again: words.join(" "),
+            again: command_line(words),
         }
     }
 }
@@ -101,5 +104,25 @@ fn code(error: &anyhow::Error) -> u8 {
         _ if error.is::<Interrupted>() => INTERRUPTED,
         true => MISTAKE,
         false => FAILURE,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is told can be pasted.
+    #[test]
+    fn the_command_that_goes_on_is_quoted_for_a_shell() {
+        let words = [
+            "/usr/bin/noisescale",
+            "run",
+            "my study.toml",
+            "--set",
+            "a=[1,2]",
+        ];
+        let stopped = Interrupted::of(3, &words.map(String::from)).to_string();
+        let expected = "Go on with: /usr/bin/noisescale run 'my study.toml' --set 'a=[1,2]'";
+        assert!(stopped.ends_with(expected), "{stopped}");
     }
 }

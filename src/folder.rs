@@ -75,6 +75,8 @@ impl Folder {
     pub fn findings_at(&self, points: &[Point], records: Vec<&Record>) -> Findings {
         let mut findings =
             analysis::analyse_points(&self.study, points, records, Options::default());
+        // The records are one for each run already.
+        findings.runs.duplicates = self.ledger.duplicates();
         // A journal that cannot be read explains nothing; `status` says so.
         findings.runs.failed = self.failed_runs(points).unwrap_or_default().len();
         findings
@@ -108,8 +110,8 @@ impl Folder {
         Ok(failed.into_values().collect())
     }
 
-    /// The points that the study asks for now: those so far and, once all that it wants of them is
-    /// recorded, the values that its grid wants next.
+    /// The points to train now: the current grid, plus its next extension once every wanted run of
+    /// the grid is recorded.
     pub fn asked(&self, grown: &Grown, records: &[&Record]) -> Vec<Point> {
         let study = &self.study;
         let left = analysis::wanted(study, &grown.points, records.iter().copied());

@@ -14,6 +14,7 @@ mod folder;
 mod info;
 mod output;
 mod prepare;
+mod quoting;
 mod report;
 mod run;
 mod runner;

@@ -1,9 +1,9 @@
 //! `noisescale prepare`: make a study's folder for workers to fill.
 
 use crate::cli::SelectArgs;
-use crate::command::quoted;
 use crate::folder::Folder;
 use crate::output::Form;
+use crate::quoting;
 use crate::runner::next_runs;
 use crate::studies;
 use anyhow::Result;
@@ -54,7 +54,7 @@ impl Prepared {
             self.folder.display(),
             self.recorded,
             self.to_train,
-            quoted(&self.folder.to_string_lossy())
+            quoting::path(&self.folder)
         )
     }
 }

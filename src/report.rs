@@ -1,10 +1,10 @@
 //! `noisescale report`, `course`, `export` and `predict`: what the records of studies say.
 
 use crate::cli::{CourseArgs, ExportArgs, PredictArgs, ReportArgs};
-use crate::command::quoted;
 use crate::failure::Mistake;
 use crate::folder::Folder;
 use crate::output::{print, say, tell};
+use crate::quoting;
 use ::report::PageOptions;
 use ::report::number::significant;
 use analysis::course::course;
@@ -73,7 +73,7 @@ pub fn write(folders: &[Folder], out: &Path, json: bool) -> Result<()> {
 
 /// The command that goes on with the studies of some folders.
 pub fn go_on<'a>(dirs: impl Iterator<Item = &'a Path>) -> String {
-    let run = |dir: &Path| format!("noisescale run {}", quoted(&dir.to_string_lossy()));
+    let run = |dir: &Path| format!("noisescale run {}", quoting::path(dir));
     dirs.map(run).collect::<Vec<_>>().join(" && ")
 }
 

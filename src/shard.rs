@@ -141,7 +141,7 @@ fn shares_needed(parts: &[Part], share: f64) -> usize {
     large.len() + (rest / share - 1e-9).ceil() as usize
 }
 
-/// The dearest part first, each to whom has the least.
+/// Deals the parts, most expensive first, each to the share that costs least so far.
 fn deal(mut parts: Vec<Part>, shards: usize) -> Vec<Vec<usize>> {
     parts.sort_by(|a, b| b.cost.total_cmp(&a.cost));
     // Each part goes to an empty share while there is one: the others stay empty.

@@ -19,6 +19,8 @@ struct Standing {
     trained: usize,
     stalled: usize,
     diverged: usize,
+    /// Records that do not count because another of their run does.
+    duplicates: usize,
     /// Records of no run of the study.
     strays: usize,
     in_progress: usize,
@@ -70,6 +72,7 @@ pub fn run(args: &StatusArgs) -> Result<()> {
         trained: counts.trained,
         stalled: counts.stalled,
         diverged: counts.diverged,
+        duplicates: status.duplicates,
         strays: counts.strays,
         in_progress: status.claimed(),
         failed: Failed::of(folder.failed_runs(&points)?),
@@ -108,6 +111,12 @@ fn print(standing: &Standing, dir: &Path) {
         say!(
             "{} records more are of no run of the study as it is now, and are not used",
             standing.strays
+        );
+    }
+    if standing.duplicates > 0 {
+        say!(
+            "{} records more are of runs that were recorded before, and do not count",
+            standing.duplicates
         );
     }
     if let Some(newest) = &standing.failed.newest {

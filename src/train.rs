@@ -5,7 +5,7 @@ use crate::command::Trial;
 use crate::device::Trainer;
 use crate::failure::Mistake;
 use crate::output::say;
-use crate::{command, studies};
+use crate::{quoting, studies};
 use analysis::Sample;
 use anyhow::{Result, bail};
 use engine::train::{Compiled, Progress};
@@ -189,7 +189,7 @@ fn describe(study: &Study, run: &Run, trainer: &Trainer) -> Result<()> {
             run_folder: "RUN_FOLDER",
             slot: 0,
         };
-        say!("{}", command::command_line(&own.words(&call)));
+        say!("{}", quoting::command_line(&own.words(&call)));
     }
     Ok(())
 }

@@ -2,9 +2,11 @@
 
 use super::desk::{Desk, Sink};
 use super::group::Group;
-use super::history::{self, History};
+use super::history::History;
 use super::log::Log;
 use super::running::Running;
+use super::scratch;
+use crate::quoting::command_line;
 use spec::{Call, CommandFamily, CommandRules, FailureKind, Fault, Record, Run};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -67,7 +69,7 @@ impl Attempt<'_> {
         };
         let words = self.family.words(&call);
         let sink = self.desk.sink(self.run);
-        let title = format!("attempt {}: {}", self.number, super::command_line(&words));
+        let title = format!("attempt {}: {}", self.number, command_line(&words));
         let log = Log::new(&sink, title);
         let group = Group::new(self.rules.grace).map_err(|error| {
             // Whatever keeps the guard from starting, the command is not to blame.
@@ -88,11 +90,12 @@ impl Attempt<'_> {
             let path = path.to_path_buf();
             move |error| StartError::Disk(path, error)
         };
-        let scratch = self.desk.scratch();
-        let scratch = std::path::absolute(scratch).map_err(disk(scratch))?;
-        let run_folder = scratch.join(self.run.id().to_string());
+        let given = self.desk.scratch();
+        let scratch = std::path::absolute(given).map_err(disk(given))?;
+        let run = self.run.id();
+        let run_folder = scratch::folder(&scratch, run);
         std::fs::create_dir_all(&run_folder).map_err(disk(&run_folder))?;
-        let path = history::path(&scratch, self.run);
+        let path = scratch::evaluations(&scratch, run);
         let history = History::open(&path).map_err(disk(&path))?;
         Ok((run_folder, history))
     }

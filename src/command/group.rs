@@ -62,7 +62,7 @@ impl Group {
         self.signal(Signal::KILL);
     }
 
-    /// A group that has ended cannot be signalled, which is as well.
+    /// Signalling a group that has ended fails; ignore that.
     fn signal(&self, signal: Signal) {
         if let Some(group) = Pid::from_raw(self.id()) {
             let _ = kill_process_group(group, signal);

@@ -5,10 +5,10 @@
 //! here, so that the record has the whole curve and the whole time.
 
 use serde::{Deserialize, Serialize};
-use spec::{CurvePoint, Run};
+use spec::CurvePoint;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 /// An evaluation, and the time that the run had taken until then.
@@ -27,11 +27,6 @@ pub struct History {
     before: Vec<Entry>,
     /// Whether this attempt has reported.
     begun: bool,
-}
-
-/// Where the history of a run is kept.
-pub fn path(scratch: &Path, run: &Run) -> PathBuf {
-    scratch.join(format!("{}.evaluations.jsonl", run.id()))
 }
 
 impl History {
@@ -62,18 +57,13 @@ impl History {
     }
 
     /// The curve and time of earlier attempts that this one goes on from, at its
-    /// first report or, without one, at its end.
+    /// first report or, without one, at its end: what was reported before that step.
+    /// What it trains again counts anew.
     pub fn begin(&mut self, first_step: u64) -> (Vec<CurvePoint>, Duration) {
         if std::mem::replace(&mut self.begun, true) {
             return (Vec::new(), Duration::ZERO);
         }
-        let goes_on = self
-            .before
-            .last()
-            .is_some_and(|last| last.point.step < first_step);
-        if !goes_on {
-            return (Vec::new(), Duration::ZERO);
-        }
+        self.before.retain(|entry| entry.point.step < first_step);
         let spent = self.before.last().map_or(0.0, |last| last.seconds);
         let curve = self.before.drain(..).map(|entry| entry.point).collect();
         (
@@ -129,5 +119,25 @@ mod tests {
         third.add(&point(10), Duration::from_secs(9)).unwrap();
         let mut fourth = History::open(&path).unwrap();
         assert_eq!(fourth.begin(20), (vec![point(10)], Duration::from_secs(9)));
+    }
+
+    /// Its own checkpoint is older than what it reported last: the curve up to there still
+    /// belongs to it, with the time until then.
+    #[test]
+    fn an_attempt_goes_on_from_before_its_last_report() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("history");
+        let mut first = History::open(&path).unwrap();
+        for step in [10, 20, 30] {
+            first.add(&point(step), Duration::from_secs(step)).unwrap();
+        }
+        let mut second = History::open(&path).unwrap();
+        let earlier = (vec![point(10), point(20)], Duration::from_secs(20));
+        assert_eq!(second.begin(30), earlier);
+        second.add(&point(30), Duration::from_secs(35)).unwrap();
+        // The file tells the same.
+        let mut third = History::open(&path).unwrap();
+        let whole = vec![point(10), point(20), point(30)];
+        assert_eq!(third.begin(40), (whole, Duration::from_secs(35)));
     }
 }

@@ -28,6 +28,7 @@ mod processes;
 mod protocol;
 #[cfg(unix)]
 mod running;
+pub mod scratch;
 #[cfg(unix)]
 mod trainer;
 mod trial;
@@ -44,12 +45,6 @@ pub const DEVICE: &str = "command";
 
 use spec::{Call, Study};
 
-/// The command line of one run, as a shell would take it.
-pub fn command_line(words: &[String]) -> String {
-    let quoted: Vec<String> = words.iter().map(|word| quoted(word)).collect();
-    quoted.join(" ")
-}
-
 /// The command line of the first run that a study plans, for people.
 pub fn example(study: &Study) -> Option<Vec<String>> {
     let command = study.setting.command()?;
@@ -60,30 +55,4 @@ pub fn example(study: &Study) -> Option<Vec<String>> {
         slot: 0,
     };
     Some(command.words(&call))
-}
-
-/// A word in single quotes where a shell would otherwise read something into it.
-pub fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=./:,+@%".contains(c);
-    match !word.is_empty() && word.chars().all(plain) {
-        true => word.into(),
-        false => format!("'{}'", word.replace('\'', r"'\''")),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::quoted;
-
-    #[test]
-    fn words_are_quoted_where_a_shell_needs_it() {
-        for (word, expected) in [
-            ("--width=8", "--width=8"),
-            ("a b", "'a b'"),
-            ("", "''"),
-            ("it's", r"'it'\''s'"),
-        ] {
-            assert_eq!(quoted(word), expected);
-        }
-    }
 }

@@ -52,7 +52,10 @@ struct Line {
     training_loss: Option<Number>,
 }
 
-/// A number, or the word for one that is not finite.
+/// What Python's `json` writes for numbers that are not finite.
+const NOT_FINITE: [&str; 3] = ["-Infinity", "Infinity", "NaN"];
+
+/// A number, or a word where one should be.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Number {
@@ -92,11 +95,10 @@ fn evaluation(line: &Line, run: &Run) -> Result<Message, String> {
             run.steps
         ));
     }
-    let training_loss = match &line.training_loss {
-        Some(Number::Word(_)) => return Ok(Message::Divergence { step }),
-        Some(Number::Finite(loss)) => Some(*loss),
-        None => None,
-    };
+    let training_loss = training_loss(line)?;
+    if training_loss.is_some_and(|loss| !loss.is_finite()) {
+        return Ok(Message::Divergence { step });
+    }
     let needed = |value: Option<f64>, name: &str| {
         value.ok_or_else(|| format!("an evaluation needs `{name}`"))
     };
@@ -134,10 +136,7 @@ fn end(outcome: &str, line: &Line, run: &Run) -> Result<End, String> {
                 test_accuracy: test_accuracy
                     .ok_or("the end of a trained run needs `test_accuracy`")?,
                 validation_accuracy: accuracy(&line.validation_accuracy, "validation_accuracy")?,
-                training_loss: match line.training_loss {
-                    Some(Number::Finite(loss)) => Some(loss),
-                    Some(Number::Word(_)) | None => None,
-                },
+                training_loss: training_loss(line)?.filter(|loss| loss.is_finite()),
             })
         }
         "diverged" => Ok(End::Diverged { step: line.step }),
@@ -146,6 +145,18 @@ fn end(outcome: &str, line: &Line, run: &Run) -> Result<End, String> {
             .into()),
         other => Err(format!(
             "`outcome` is \"trained\" or \"diverged\", not \"{other}\""
+        )),
+    }
+}
+
+/// The training loss, NaN for one that is not finite.
+fn training_loss(line: &Line) -> Result<Option<f64>, String> {
+    match &line.training_loss {
+        None => Ok(None),
+        Some(Number::Finite(loss)) => Ok(Some(*loss)),
+        Some(Number::Word(word)) if NOT_FINITE.contains(&word.as_str()) => Ok(Some(f64::NAN)),
+        Some(Number::Word(word)) => Err(format!(
+            "`training_loss` is a number, NaN, Infinity or -Infinity, not \"{word}\""
         )),
     }
 }
@@ -185,7 +196,7 @@ fn with_quoted_words(line: &str) -> String {
     let mut quoted = String::with_capacity(line.len());
     let (mut inside, mut rest) = (false, line);
     while let Some(first) = rest.chars().next() {
-        let word = ["-Infinity", "Infinity", "NaN"]
+        let word = NOT_FINITE
             .into_iter()
             .find(|word| !inside && rest.starts_with(word));
         let taken = match (word, first) {
@@ -329,6 +340,29 @@ mod tests {
             assert_eq!(fault.kind, FailureKind::Output);
             assert!(fault.reason.contains(expected), "{line}: {}", fault.reason);
             assert!(fault.reason.contains(line), "{}", fault.reason);
+        }
+    }
+
+    /// Of words, only those that Python writes for numbers are a loss.
+    #[test]
+    fn a_loss_in_other_words_is_no_divergence() {
+        for line in [
+            r#"{"step": 5, "training_loss": "0.31", "test_accuracy": 0.5, "validation_accuracy": 0.5}"#,
+            r#"{"step": 5, "training_loss": "n/a", "test_accuracy": 0.5, "validation_accuracy": 0.5}"#,
+            r#"{"outcome": "trained", "training_loss": "", "test_accuracy": 0.5}"#,
+        ] {
+            let fault = read(line, &run()).unwrap_err();
+            assert_eq!(fault.kind, FailureKind::Output);
+            assert!(
+                fault.reason.contains("`training_loss` is a number"),
+                "{line}: {}",
+                fault.reason
+            );
+        }
+        for word in ["NaN", "Infinity", "-Infinity"] {
+            let line = format!(r#"{{"step": 5, "training_loss": {word}}}"#);
+            let message = read(&line, &run()).unwrap();
+            assert_eq!(message, Some(Message::Divergence { step: 5 }), "{line}");
         }
     }
 

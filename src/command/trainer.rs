@@ -3,7 +3,7 @@
 use super::DEVICE;
 use super::attempt::{Attempt, Verdict};
 use super::desk::{After, Desk, Kept, Sink};
-use super::{history, processes};
+use super::{processes, scratch};
 use crate::failure::Mistake;
 use anyhow::Result;
 use spec::{CommandFamily, CommandRules, Failure, Fault, Run, Study};
@@ -135,7 +135,7 @@ impl CommandTrainer {
                     tally.succeeded.store(true, Ordering::Relaxed);
                     // Without a record the run goes on from its folder when it is tried again.
                     if desk.keep(run, record) == Kept::Yes {
-                        tidy(run, desk);
+                        scratch::tidy(desk.scratch(), run.id());
                     }
                     return Ok(());
                 }
@@ -192,11 +192,4 @@ fn failure(run: &Run, fault: Fault, attempt: u32, desk: &dyn Desk, start: Instan
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let at_ms = now.map_or(0, |now| u64::try_from(now.as_millis()).unwrap_or(u64::MAX));
     Failure::new(run, fault, attempt, log).timed(start.elapsed().as_secs_f64(), at_ms)
-}
-
-/// Removes what a recorded run needs no more. Best effort: what stays is in nobody's way.
-fn tidy(run: &Run, desk: &dyn Desk) {
-    let scratch = desk.scratch();
-    let _ = std::fs::remove_dir_all(scratch.join(run.id().to_string()));
-    let _ = std::fs::remove_file(history::path(scratch, run));
 }

@@ -1,13 +1,14 @@
 //! The claims of this process on a study's runs. They are hints: without them work may be done
-//! twice but never wrongly, so an error in them is told once and no more.
+//! twice but never wrongly, so an error in them, or in looking what others have recorded, is told
+//! once and no more.
 
 use super::progress::Display;
 use ledger::{Claims, Ledger, LedgerError, Moment};
 use spec::RunId;
 use std::collections::HashSet;
 
-/// One for as long as a study is run: who was silent is known from what was seen before, and a
-/// view that has seen nothing takes a stamp from the future for a sign of life.
+/// Keep one instance for the whole study. It remembers when each claimant was last heard; a new view
+/// would trust a stamp from a fast clock.
 pub struct Hints {
     claims: Claims,
     warned: bool,
@@ -51,7 +52,8 @@ impl Hints {
         self.told(taken, display).unwrap_or_default()
     }
 
-    fn told<T>(&mut self, result: Result<T, LedgerError>, display: &Display) -> Option<T> {
+    /// What came of reading or writing where work goes on all the same: an error is a warning.
+    pub fn told<T>(&mut self, result: Result<T, LedgerError>, display: &Display) -> Option<T> {
         result
             .map_err(|error| {
                 if !std::mem::replace(&mut self.warned, true) {

@@ -15,6 +15,7 @@ pub use cost::{
 };
 pub use progress::{Display, human_duration};
 
+use crate::command::scratch;
 use crate::device::Trainer;
 use crate::folder::Folder;
 use anyhow::Result;
@@ -55,8 +56,8 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// Trains what is missing from a study's folder, and what the study asks for then.
 pub fn execute(folder: &mut Folder, means: &Means<'_>) -> Result<Finish> {
-    sweep(folder, means.display);
     let mut hints = Hints::new(&folder.ledger);
+    sweep(folder, &mut hints, means.display);
     let mut writer = None;
     // Runs that failed as often as they may: the same command, given again, tries again.
     let mut given_up: HashSet<RunId> = HashSet::new();
@@ -70,6 +71,7 @@ pub fn execute(folder: &mut Folder, means: &Means<'_>) -> Result<Finish> {
         }
         failed_last(folder, &mut todo)?;
         let ids: Vec<RunId> = todo.iter().map(Run::id).collect();
+        let recorded = folder.ledger.runs();
         let writer = opened(&mut writer, &folder.ledger)?;
         let (ended, failed) =
             means.train(folder, todo, writer, &mut hints, Courtesy::LeaveClaimed)?;
@@ -77,7 +79,9 @@ pub fn execute(folder: &mut Folder, means: &Means<'_>) -> Result<Finish> {
         match ended {
             Ended::Done => {}
             Ended::Stopped => return Ok(Finish::Interrupted),
-            Ended::Waiting => wait_for_others(folder, &ids, &mut hints, means)?,
+            Ended::Waiting => {
+                wait_for_others(folder, &ids, recorded, &mut hints, means)?;
+            }
         }
     }
 }
@@ -93,8 +97,8 @@ pub fn execute_listed(
     patience: Duration,
     means: &Means<'_>,
 ) -> Result<Finish> {
-    sweep(folder, means.display);
     let mut hints = Hints::new(&folder.ledger);
+    sweep(folder, &mut hints, means.display);
     let mut writer = None;
     let mut waiting_since: Option<Instant> = None;
     let mut given_up: HashSet<RunId> = HashSet::new();
@@ -126,16 +130,18 @@ pub fn execute_listed(
 }
 
 /// Other processes have claimed what is left: waits until one of them brings a record or
-/// gives up a run.
+/// gives up a run. There were so many records when the runs were planned.
 fn wait_for_others(
     folder: &mut Folder,
     runs: &[RunId],
+    recorded: usize,
     hints: &mut Hints,
     means: &Means<'_>,
 ) -> Result<()> {
     loop {
         std::thread::sleep(LOOK_EVERY);
-        if means.stop.load(Ordering::Relaxed) || folder.ledger.refresh()? > 0 {
+        folder.ledger.refresh()?;
+        if means.stop.load(Ordering::Relaxed) || folder.ledger.runs() != recorded {
             return Ok(());
         }
         let taken = hints.of_others(means.display);
@@ -146,10 +152,31 @@ fn wait_for_others(
     }
 }
 
-/// Removes what killed processes left half-written. What cannot be removed is in nobody's way.
-fn sweep(folder: &Folder, display: &Display) {
-    if let Err(error) = folder.ledger.checkpoints().sweep(SystemTime::now()) {
-        display.warn(&error.to_string());
+/// Removes what killed processes left: files that are half-written, and checkpoints and folders of
+/// runs that have a record and that nobody trains. What cannot be removed is in nobody's way.
+fn sweep(folder: &Folder, hints: &mut Hints, display: &Display) {
+    let checkpoints = folder.ledger.checkpoints();
+    let told = |error: LedgerError| display.warn(&error.to_string());
+    if let Err(error) = checkpoints.sweep(SystemTime::now()) {
+        told(error);
+    }
+    let taken = hints.of_others(display);
+    let is_done = |run: &RunId| folder.ledger.get(*run).is_some() && !taken.contains(run);
+    let names = checkpoints.ids().unwrap_or_else(|error| {
+        told(error);
+        Vec::new()
+    });
+    let saved = names
+        .into_iter()
+        .filter_map(|name| RunId::try_from(name).ok());
+    for run in saved.filter(is_done) {
+        if let Err(error) = checkpoints.delete(&run.to_string()) {
+            told(error);
+        }
+    }
+    let scratch = scratch::within(folder.ledger.dir());
+    for run in scratch::runs(&scratch).into_iter().filter(is_done) {
+        scratch::tidy(&scratch, run);
     }
 }
 
@@ -178,14 +205,14 @@ impl Means<'_> {
     /// Trains runs; also says which ones a command has failed at for good.
     fn train(
         &self,
-        folder: &Folder,
+        folder: &mut Folder,
         todo: Vec<Run>,
         writer: &Mutex<Writer>,
         hints: &mut Hints,
         courtesy: Courtesy,
     ) -> Result<(Ended, Vec<RunId>)> {
         self.display.plan(&todo, folder.ledger.records());
-        let queue = Queue::new(&folder.ledger, todo, writer, hints, courtesy, self);
+        let queue = Queue::new(&mut folder.ledger, todo, writer, hints, courtesy, self);
         let trained = self.trainer.train(&queue);
         let given_up = queue.given_up();
         let ended = queue.finish();

@@ -4,7 +4,7 @@ use super::Means;
 use super::cost::step_products;
 use super::hints::Hints;
 use super::progress::Display;
-use crate::command::{After, Desk, Kept, Sink};
+use crate::command::{After, Desk, Kept, Sink, scratch};
 use anyhow::Result;
 use engine::checkpoint::Checkpoint;
 use engine::pool::Supply;
@@ -67,6 +67,7 @@ struct State<'a> {
     waiting: VecDeque<Run>,
     claimed: VecDeque<Run>,
     left_to_others: usize,
+    ledger: &'a mut Ledger,
     hints: &'a mut Hints,
     failure: Option<LedgerError>,
     failures: Failures,
@@ -76,7 +77,7 @@ struct State<'a> {
 impl<'a> Queue<'a> {
     /// A queue of these runs, whose records go to the writer.
     pub fn new(
-        ledger: &Ledger,
+        ledger: &'a mut Ledger,
         runs: Vec<Run>,
         writer: &'a Mutex<Writer>,
         hints: &'a mut Hints,
@@ -84,25 +85,26 @@ impl<'a> Queue<'a> {
         means: &Means<'a>,
     ) -> Self {
         Self {
-            state: Mutex::new(State {
-                waiting: runs.into(),
-                claimed: VecDeque::new(),
-                left_to_others: 0,
-                hints,
-                failure: None,
-                failures: ledger.failures(),
-                given_up: Vec::new(),
-            }),
             writer,
             courtesy,
             save_every: means.save_every,
             dir: ledger.dir().into(),
-            scratch: ledger.dir().join("scratch"),
+            scratch: scratch::within(ledger.dir()),
             has_precedent: ledger.runs() > 0,
             checkpoints: Mutex::new(ledger.checkpoints()),
             device: means.trainer.name(),
             stop: means.stop,
             display: means.display,
+            state: Mutex::new(State {
+                waiting: runs.into(),
+                claimed: VecDeque::new(),
+                left_to_others: 0,
+                failures: ledger.failures(),
+                ledger,
+                hints,
+                failure: None,
+                given_up: Vec::new(),
+            }),
         }
     }
 
@@ -150,6 +152,11 @@ impl<'a> Queue<'a> {
 }
 
 impl State<'_> {
+    /// Whether a run has a record, as far as the ledger was read.
+    fn is_recorded(&self, run: &Run) -> bool {
+        self.ledger.get(run.id()).is_some()
+    }
+
     /// Claims the next parcel.
     fn claim_parcel(&mut self, courtesy: Courtesy, display: &Display) {
         let mut products = 0.0;
@@ -158,6 +165,9 @@ impl State<'_> {
             let Some(run) = self.waiting.pop_front() else {
                 break;
             };
+            if self.is_recorded(&run) {
+                continue;
+            }
             if run.setting.command().is_some() {
                 // What a command takes is not known, and surely longer than a claim.
                 products = PARCEL_PRODUCTS;
@@ -169,10 +179,19 @@ impl State<'_> {
         self.claimed.extend(ours);
     }
 
-    /// Claims these runs; those that nobody else has, or all by the lack of courtesy.
+    /// Claims these runs and returns those to train: the ones nobody else has claimed, or all of
+    /// them under `TakeClaimed`, less those that somebody has recorded meanwhile.
+    ///
+    /// The ledger is read after the claim: others give up their claims after they have recorded, so
+    /// what they have trained of these runs is in it by then.
     fn claim(&mut self, mut parcel: Vec<Run>, courtesy: Courtesy, display: &Display) -> Vec<Run> {
+        if parcel.is_empty() {
+            return parcel;
+        }
         let ids: Vec<RunId> = parcel.iter().map(Run::id).collect();
         let ours = self.hints.claim(&ids, display);
+        self.hints.told(self.ledger.refresh(), display);
+        parcel.retain(|run| !self.is_recorded(run));
         if courtesy == Courtesy::LeaveClaimed {
             let before = parcel.len();
             parcel.retain(|run| ours.contains(&run.id()));

@@ -8,6 +8,7 @@
 
 use super::http::Request;
 use std::fmt;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// Who may read.
 #[derive(Debug)]
@@ -19,7 +20,7 @@ pub struct Access {
 /// Under which names the server answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Names {
-    /// Those of this machine itself: localhost, 127.0.0.1, ::1.
+    /// Those of this machine itself: localhost, and its loopback addresses.
     Local,
     /// Any: the network has names for it that it does not know.
     Any,
@@ -80,14 +81,21 @@ impl Access {
 }
 
 /// Whether a host is this machine by a name that only it can mean, on any port: a
-/// tunnel may have changed it.
+/// tunnel may have changed it. A loopback address is such a name, 127.0.0.2 as much as
+/// 127.0.0.1.
 fn is_local(host: &str) -> bool {
     let (name, port) = match host.rsplit_once(':') {
         Some((name, port)) if !port.ends_with(']') => (name, port),
         _ => (host, ""),
     };
-    let named = ["localhost", "127.0.0.1", "[::1]"];
-    named.iter().any(|known| name.eq_ignore_ascii_case(known))
+    let is_loopback = match name
+        .strip_prefix('[')
+        .and_then(|rest| rest.strip_suffix(']'))
+    {
+        Some(inner) => inner.parse().is_ok_and(|ip: Ipv6Addr| ip.is_loopback()),
+        None => name.parse().is_ok_and(|ip: Ipv4Addr| ip.is_loopback()),
+    };
+    (is_loopback || name.eq_ignore_ascii_case("localhost"))
         && port.bytes().all(|byte| byte.is_ascii_digit())
 }
 
@@ -170,6 +178,27 @@ mod tests {
         let verdict = |host: &str| access.verdict(&request("/", &format!("Host: {host}\r\n")));
         assert_eq!(verdict("localhost:5"), Verdict::Welcome);
         assert_eq!(verdict("evil.example"), Verdict::ForeignName);
+    }
+
+    /// `--host 127.0.0.2` prints an address that must then be answered.
+    #[test]
+    fn every_loopback_address_is_this_machine() {
+        let access = Access::new(Names::Local, None);
+        let verdict = |host: &str| access.verdict(&request("/", &format!("Host: {host}\r\n")));
+        for host in ["127.0.0.2:8420", "127.0.0.2", "127.255.255.254:1"] {
+            assert_eq!(verdict(host), Verdict::Welcome, "{host}");
+        }
+        for host in [
+            "128.0.0.1",
+            "0.0.0.0",
+            "127.0.0.2.evil.example:80",
+            "127.0.0.256",
+            "[127.0.0.2]",
+            "[::ffff:10.0.0.1]:80",
+            "::1:80",
+        ] {
+            assert_eq!(verdict(host), Verdict::ForeignName, "{host}");
+        }
     }
 
     #[test]

@@ -59,7 +59,7 @@ pub fn serve(listener: &TcpListener, limits: Limits, responder: Arc<impl Respond
         let responder = Arc::clone(&responder);
         let connection = move || {
             let _place = place;
-            // A client that is gone is its own affair.
+            // Errors of a connection, as of a client that has disconnected, are ignored.
             let _ = converse(stream, limits, &*responder);
         };
         // Without a thread the connection closes.

@@ -44,13 +44,11 @@ impl Respond for Site {
         match self.access.verdict(request) {
             Verdict::Welcome => self.answer(&request.path),
             Verdict::Remember { cookie } => {
-                // Two slashes would lead to another host.
-                let path = request.path.trim_start_matches('/');
-                Answer::elsewhere(&format!("/{path}")).with("Set-Cookie", cookie)
+                Answer::elsewhere(&on_this_host(&request.path)).with("Set-Cookie", cookie)
             }
             Verdict::ForeignName => Answer::sentence(
                 Status::Forbidden,
-                "this server answers to localhost, 127.0.0.1 and [::1] alone; \
+                "this server answers to localhost and loopback addresses alone; \
                  to be reached by another name it must be started with --host",
             ),
             Verdict::NoToken => Answer::sentence(
@@ -167,6 +165,12 @@ impl Site {
     }
 }
 
+/// A path that leads nowhere else: browsers read a host's name after two slashes, and a backslash
+/// as a slash.
+fn on_this_host(path: &str) -> String {
+    format!("/{}", path.trim_start_matches(['/', '\\']))
+}
+
 /// The names between the slashes of a path.
 fn segments(path: &str) -> Vec<&str> {
     match path.strip_prefix('/') {
@@ -277,7 +281,22 @@ fn of_point(watched: &Watched, view: &View, key: &str, rest: &[&str]) -> Option<
 
 #[cfg(test)]
 mod tests {
-    use super::segments;
+    use super::{on_this_host, segments};
+
+    /// To a browser a backslash is a slash.
+    #[test]
+    fn a_path_leads_to_no_other_host() {
+        for (path, expected) in [
+            ("/", "/"),
+            ("/s/a", "/s/a"),
+            ("//evil.example/", "/evil.example/"),
+            ("/\\evil.example/", "/evil.example/"),
+            ("\\/\\\\/evil.example", "/evil.example"),
+            ("/s/\\a", "/s/\\a"),
+        ] {
+            assert_eq!(on_this_host(path), expected, "{path}");
+        }
+    }
 
     #[test]
     fn paths_are_names_between_slashes() {

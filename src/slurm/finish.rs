@@ -2,11 +2,11 @@
 //! write the report.
 
 use super::overview::{Overview, Tracked};
-use super::script::for_shell;
 use super::send::{self, Claim, Mode, Order, Sent};
 use super::submission::{Submission, array_of, finish_of};
 use crate::folder::Folder;
 use crate::output::say;
+use crate::quoting;
 use crate::report;
 use crate::runner::next_runs;
 use anyhow::{Result, bail};
@@ -139,12 +139,12 @@ fn sent_by_another(folder: &Folder, submission: &Submission, name: &str) -> Resu
                 "{} runs are missing: submission {name} was begun, and whoever began it ended before \
                  its tasks were submitted; `noisescale slurm resubmit {}` sends what is missing",
                 next_runs(folder).len(),
-                for_shell(dir)
+                quoting::path(dir)
             ),
             Some(array) => bail!(
                 "submission {name}: array {array} is submitted, but not the job after it; \
                  `noisescale slurm status {}` says when the tasks are done and what is then to do",
-                for_shell(dir)
+                quoting::path(dir)
             ),
         }
     }
@@ -161,7 +161,7 @@ fn give_up(folder: Folder, submission: &Submission, reason: GiveUp) -> Result<()
         "{missing} runs are missing: {reason}; the logs are in {}; \
          `noisescale slurm resubmit {}` sends what is missing",
         submission.folder(&dir).join("logs").display(),
-        for_shell(&dir)
+        quoting::path(&dir)
     )
 }
 

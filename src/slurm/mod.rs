@@ -33,13 +33,13 @@ use crate::examples;
 use crate::failure::Mistake;
 use crate::folder::Folder;
 use crate::output::say;
+use crate::quoting;
 use crate::studies;
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use ledger::Ledger;
 use overview::Overview;
 use parameters::{Parameters, ResourceArgs};
-use script::for_shell;
 use send::{Claim, Mode, Order, Sent};
 use std::path::{Path, PathBuf};
 
@@ -194,12 +194,12 @@ fn send_missing(folder: &Folder, parameters: Parameters, claim: Claim, mode: Mod
         Sent::NothingMissing => say!(
             "Nothing is missing: {} runs are recorded. `noisescale report {}` writes the report.",
             folder.ledger.runs(),
-            for_shell(folder.ledger.dir())
+            quoting::path(folder.ledger.dir())
         ),
         Sent::OnItsWay { runs } => say!(
             "Nothing to send: the {runs} missing runs are with pending or running tasks. \
              `noisescale slurm status {}` shows them; --force of `resubmit` sends them a second time.",
-            for_shell(folder.ledger.dir())
+            quoting::path(folder.ledger.dir())
         ),
         Sent::Taken(name) => say!("Submission {name} has been made already."),
     }
@@ -229,7 +229,7 @@ fn cancel(dir: &Path) -> Result<()> {
          their work. `noisescale slurm resubmit {}` goes on.",
         arrays.len(),
         finishes.len(),
-        for_shell(&dir)
+        quoting::path(&dir)
     );
     Ok(())
 }

@@ -157,7 +157,20 @@ impl Parameters {
                 self.environment.insert(name.into(), path.into());
             }
         }
+        self.check_flags()?;
         Ok(self)
+    }
+
+    /// The scripts show the flags in a comment, which the end of a line would end.
+    fn check_flags(&self) -> Result<(), Mistake> {
+        let mut flags = (self.partition.iter()).chain(&self.mem).chain(&self.extra);
+        match flags.find(|flag| flag.contains(char::is_control)) {
+            None => Ok(()),
+            Some(flag) => Err(Mistake(format!(
+                "{flag:?}: holds a control character, such as the end of a line, which no flag \
+                 of sbatch needs; leave it out"
+            ))),
+        }
     }
 
     /// For the runs of this study.

@@ -10,6 +10,7 @@ use super::parameters::{Parameters, TimeLimit};
 use super::submission::Submission;
 use crate::device::Precision;
 use crate::failure::Mistake;
+use crate::quoting::{command_line, quoted};
 use std::path::Path;
 
 /// Writing a report takes seconds, of a large study minutes.
@@ -29,9 +30,7 @@ pub struct Batch {
 impl Batch {
     /// The command that submits it, for a shell.
     pub fn command(&self) -> String {
-        let words = self.args.iter().map(|word| quoted(word));
-        let words: Vec<String> = std::iter::once("sbatch".into()).chain(words).collect();
-        words.join(" ")
+        format!("sbatch {}", command_line(&self.args))
     }
 }
 
@@ -73,7 +72,7 @@ pub fn task(
     args.push(format!("--time={limit}"));
     args.push(format!("--signal=B:USR1@{}", warning(limit)));
     args.extend(submission.parameters.extra.clone());
-    // What must be as it is comes last, and so wins.
+    // Flags we rely on come last, so they override the user's.
     args.push(format!("--array=1-{tasks}"));
     let purpose =
         "One task: trains its share of the runs and saves its work when it is told to stop.";
@@ -172,20 +171,6 @@ fn batch(
     Ok(made)
 }
 
-/// A word for a shell, whatever is in it.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=./:@%+,".contains(c);
-    match !word.is_empty() && word.chars().all(plain) {
-        true => word.into(),
-        false => format!("'{}'", word.replace('\'', r"'\''")),
-    }
-}
-
-/// A path for a person to paste.
-pub fn for_shell(path: &Path) -> String {
-    quoted(&path.display().to_string())
-}
-
 fn text(path: &Path) -> Result<&str, Mistake> {
     let text = path.to_str().filter(|text| !text.contains('\n'));
     text.ok_or_else(|| {
@@ -194,18 +179,4 @@ fn text(path: &Path) -> Result<&str, Mistake> {
             path.display()
         ))
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::quoted;
-
-    #[test]
-    fn words_for_a_shell() {
-        assert_eq!(quoted("--time=01:00:00"), "--time=01:00:00");
-        assert_eq!(quoted("my runs"), "'my runs'");
-        assert_eq!(quoted("it's"), r"'it'\''s'");
-        assert_eq!(quoted("$HOME/*"), "'$HOME/*'");
-        assert_eq!(quoted(""), "''");
-    }
 }

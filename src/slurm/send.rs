@@ -4,10 +4,11 @@ use super::cluster::{self, USUAL_MAX_ARRAY_SIZE};
 use super::overview::Overview;
 use super::packing::{pack, time_limit};
 use super::parameters::{Parameters, TimeLimit};
-use super::script::{self, Batch, for_shell};
+use super::script::{self, Batch};
 use super::submission::{Submission, Task, folder, free_number, name_of, take_name, write_once};
 use crate::folder::Folder;
 use crate::output::say;
+use crate::quoting;
 use crate::runner::{ASSUMED_SPEEDUP, Rates, SUPPOSED_SECONDS, Source, human_duration, next_runs};
 use anyhow::{Result, anyhow};
 use spec::{Record, Run};
@@ -186,7 +187,7 @@ fn commit(dir: &Path, submission: &Submission, limit: TimeLimit) -> Result<[u64;
         anyhow!(
             "array {array} is submitted, but not the job after it: {error}; \
              `noisescale slurm status {}` says when the tasks are done and what is then to do",
-            for_shell(dir)
+            quoting::path(dir)
         )
     })?;
     write_once(&at.join("finish.job"), &format!("{finish}\n"))?;
@@ -222,7 +223,7 @@ impl Announcement {
             );
             say!(
                 "Where it stands: noisescale slurm status {}",
-                for_shell(dir)
+                quoting::path(dir)
             );
         }
     }

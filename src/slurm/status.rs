@@ -2,10 +2,10 @@
 
 use super::cluster::{Phase, count_states};
 use super::overview::{Overview, Tracked};
-use super::script::for_shell;
 use super::{Submission, absolute};
 use crate::folder::Folder;
 use crate::output::say;
+use crate::quoting;
 use crate::runner::{human_duration, next_runs};
 use anyhow::Result;
 use ledger::Ledger;
@@ -144,7 +144,7 @@ fn unfinished_logs(one: &Tracked, submission: &Submission, ledger: &Ledger) -> V
 
 /// What a person should do.
 fn next_step(standing: &Standing, overview: &Overview) -> String {
-    let dir = for_shell(&standing.folder);
+    let dir = quoting::path(&standing.folder);
     let left = standing.missing - standing.on_their_way;
     let due = overview.tracked.iter().any(Tracked::finish_is_due);
     let living = overview.tracked.iter().any(|one| one.living_tasks() > 0);

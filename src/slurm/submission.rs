@@ -17,11 +17,12 @@
 use super::cluster::JobId;
 use super::parameters::Parameters;
 use crate::failure::Mistake;
+use crate::output::tell;
 use anyhow::{Result, anyhow, bail};
 use serde::{Deserialize, Serialize};
 use spec::{BatchSize, LearningRate, Run, RunId, Study, Width};
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -131,12 +132,20 @@ impl Submission {
         Ok(found)
     }
 
-    /// All submissions of a study's folder, in the order of their names.
+    /// All submissions of a study's folder, in the order of their names. One that cannot be read
+    /// and has no array is left out with a warning: it was never sent, for that comes last.
     pub fn all(dir: &Path) -> Result<Vec<Self>> {
+        let read = |name: &String| match Self::read(dir, name) {
+            Err(error) if array_of(dir, name).is_none() => {
+                tell!("noisescale: warning: {error}; it has no job and is left out");
+                None
+            }
+            read => Some(read),
+        };
         let mut names = names(dir)?;
         names.sort_by_key(|name| sort_key(name));
         names.retain(|name| folder(dir, name).join("submission.json").exists());
-        names.iter().map(|name| Self::read(dir, name)).collect()
+        names.iter().filter_map(read).collect()
     }
 
     /// How many tasks it has.
@@ -264,14 +273,10 @@ fn names(dir: &Path) -> Result<Vec<String>> {
     Ok(entries.flatten().filter_map(name).collect())
 }
 
-/// Writes a file that is not there yet, to stay as it is.
+/// Writes a file that is to stay as it is: whole, or not at all. It is in a folder that this process
+/// has taken, so nobody else writes it.
 pub fn write_once(path: &Path, text: &str) -> Result<()> {
-    let write = || -> io::Result<()> {
-        let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()
-    };
-    write().map_err(|error| anyhow!("{}: cannot write it: {error}", path.display()))
+    Ok(ledger::replace(path, text.as_bytes())?)
 }
 
 /// The number of a submission's array, if it was submitted.
@@ -284,8 +289,14 @@ pub fn finish_of(dir: &Path, name: &str) -> Option<JobId> {
     read_job(&folder(dir, name).join("finish.job"))
 }
 
+/// Digits without an end of line may have lost some.
 fn read_job(path: &Path) -> Option<JobId> {
-    fs::read_to_string(path).ok()?.trim().parse().ok()
+    fs::read_to_string(path)
+        .ok()?
+        .strip_suffix('\n')?
+        .trim()
+        .parse()
+        .ok()
 }
 
 #[cfg(test)]

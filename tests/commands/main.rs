@@ -9,6 +9,7 @@ mod law;
 mod outcomes;
 mod processes;
 mod pytorch;
+mod sharing;
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};

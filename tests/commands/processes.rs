@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 /// How long anything may take here.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-fn wait_until(what: &str, mut reached: impl FnMut() -> bool) {
+pub fn wait_until(what: &str, mut reached: impl FnMut() -> bool) {
     let start = Instant::now();
     while !reached() {
         assert!(start.elapsed() < PATIENCE, "{what}");

@@ -6,6 +6,7 @@
 
 mod chain;
 mod cluster;
+mod edges;
 
 use cluster::{Cluster, STUDY};
 use serde_json::Value;

@@ -64,8 +64,8 @@ impl Claims {
     /// their order. Of two processes that claim at the same moment the one with
     /// the earlier stamp, then name, keeps the run.
     ///
-    /// After an error nothing is claimed; training the runs all the same is
-    /// safe, it may only be done twice.
+    /// After an error some of the runs may be claimed or none; training them all
+    /// the same is safe, it may only be done twice.
     pub fn claim(&mut self, runs: &[RunId], now: Moment) -> Result<Vec<RunId>, LedgerError> {
         let taken = self.others_claims(now)?;
         let free: Vec<RunId> = runs

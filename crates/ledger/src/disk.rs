@@ -47,7 +47,7 @@ pub(crate) fn sync_folder(path: &Path) -> io::Result<()> {
 
 /// Writes a whole file: to a temporary name, synced, then renamed. Whoever reads
 /// `path` finds the old content or the new one, never a part.
-pub(crate) fn replace(path: &Path, content: &[u8]) -> Result<(), LedgerError> {
+pub fn replace(path: &Path, content: &[u8]) -> Result<(), LedgerError> {
     let temporary = temporary_name(path);
     let written = write_new(&temporary, content)
         .and_then(|()| fs::rename(&temporary, path))

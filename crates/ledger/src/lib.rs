@@ -39,6 +39,7 @@ mod writer;
 pub use checkpoint::{Checkpoints, LEFTOVER_AGE};
 pub use claims::{Claims, HEARTBEAT, LEASE};
 pub use claims_view::{Claimant, ClaimsView};
+pub use disk::replace;
 pub use error::{Action, LedgerError};
 pub use failures::Failures;
 pub use journal::{Ledger, Warning};

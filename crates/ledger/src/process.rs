@@ -30,8 +30,12 @@ impl Process {
         })
     }
 
-    /// Whether another process, known by what it wrote about itself, is
-    /// certainly gone: it ran here, and nothing has its pid, or this process has.
+    /// Whether another process, known by what it wrote about itself, is gone: it
+    /// ran here, and nothing has its pid, or this process has.
+    ///
+    /// A container of the same host name sees other pids, and takes a process of
+    /// another one for gone that is not. Its claims are then ignored: at worst,
+    /// work is done twice.
     pub fn outlived(&self, host: &str, pid: u32, writer: &str) -> bool {
         let itself = writer.starts_with(&self.writer);
         host == self.host && !itself && (pid == self.pid || !is_running(pid))

@@ -8,7 +8,7 @@
 
 use crate::error::{Action, LedgerError};
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Seek, SeekFrom};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -20,8 +20,6 @@ pub(crate) struct Tail {
     offset: u64,
     /// Lines read so far.
     lines: u64,
-    /// Length when last read.
-    length: u64,
     /// When it last grew.
     pub modified: Option<SystemTime>,
     /// Lines amid good ones that could not be understood.
@@ -59,7 +57,6 @@ impl Tail {
             path,
             offset: 0,
             lines: 0,
-            length: 0,
             modified: None,
             damaged: Vec::new(),
             torn: None,
@@ -85,19 +82,27 @@ impl Tail {
         let metadata = file
             .metadata()
             .map_err(LedgerError::io(&self.path, Action::Read))?;
-        if metadata.len() < self.offset {
+        self.read_from(file, metadata.len(), metadata.modified().ok(), &mut take)
+    }
+
+    /// Reads what follows the lines read so far in a file of this length.
+    fn read_from(
+        &mut self,
+        mut file: impl Read + Seek,
+        length: u64,
+        modified: Option<SystemTime>,
+        take: &mut impl FnMut(u64, &[u8]) -> Result<Verdict, LedgerError>,
+    ) -> Result<Growth, LedgerError> {
+        if length < self.offset {
             return Ok(Growth::Cut);
         }
-        if metadata.len() == self.length && self.torn.is_none() {
+        if length == self.offset && self.torn.is_none() {
             return Ok(Growth::Lines(0));
         }
-        self.modified = metadata.modified().ok();
-        self.length = metadata.len();
-        let mut source = BufReader::new(file);
-        source
-            .seek(SeekFrom::Start(self.offset))
+        self.modified = modified;
+        file.seek(SeekFrom::Start(self.offset))
             .map_err(LedgerError::io(&self.path, Action::Read))?;
-        self.read_lines(source, &mut take)
+        self.read_lines(BufReader::new(file), take)
     }
 
     fn vanished(&self) -> Growth {
@@ -151,7 +156,7 @@ impl Tail {
     }
 }
 
-/// A blank line is nobody's harm.
+/// Blank lines are skipped.
 fn judge(
     line: u64,
     content: &[u8],
@@ -167,23 +172,23 @@ fn judge(
 mod tests {
     use super::*;
     use std::fs::{self, OpenOptions};
-    use std::io::Write;
+    use std::io::{Cursor, Write};
 
     /// Numbers are good lines.
+    fn number(found: &mut Vec<u32>, content: &[u8]) -> Verdict {
+        let text = std::str::from_utf8(content).ok();
+        match text.and_then(|text| text.parse().ok()) {
+            Some(number) => {
+                found.push(number);
+                Verdict::Good
+            }
+            None => Verdict::Bad("no number".into()),
+        }
+    }
+
     fn numbers(tail: &mut Tail) -> (Growth, Vec<u32>) {
         let mut found = Vec::new();
-        let growth = tail.read(|_, content| {
-            let number = std::str::from_utf8(content)
-                .ok()
-                .and_then(|t| t.parse().ok());
-            Ok(match number {
-                Some(number) => {
-                    found.push(number);
-                    Verdict::Good
-                }
-                None => Verdict::Bad("no number".into()),
-            })
-        });
+        let growth = tail.read(|_, content| Ok(number(&mut found, content)));
         (growth.unwrap(), found)
     }
 
@@ -236,6 +241,20 @@ mod tests {
         // Same length, other bytes.
         fs::write(&path, "1\n23\n").unwrap();
         assert_eq!(numbers(&mut tail).1, [23]);
+    }
+
+    /// NFS may tell a file's new length before it gives what is in it.
+    #[test]
+    fn what_follows_a_short_reading_is_read_next() {
+        let mut tail = Tail::new("numbers".into());
+        let mut found = Vec::new();
+        for arrived in ["1\n", "1\n2\n"] {
+            let growth = tail.read_from(Cursor::new(arrived), 4, None, &mut |_, content| {
+                Ok(number(&mut found, content))
+            });
+            assert_eq!(growth.unwrap(), Growth::Lines(1), "{arrived:?}");
+        }
+        assert_eq!(found, [1, 2]);
     }
 
     #[test]
