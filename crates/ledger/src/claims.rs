@@ -39,7 +39,7 @@ pub struct Claims {
     /// to a new file and repeats all claims.
     file: Option<LineFile>,
     /// The names of all files made here: one that could not be removed must not
-    /// pass for another's.
+    /// pass for another's, and none is used twice.
     own: HashSet<String>,
     held: BTreeSet<RunId>,
     /// When a line was last written, or could not be: a disk that refuses one is not asked again
@@ -180,7 +180,9 @@ impl Claims {
     /// A new file, with everything that is held.
     fn start_over(&mut self, at_ms: u64) -> Result<(), LedgerError> {
         create_folder(&self.folder)?;
-        let file = self.file.insert(LineFile::create(&self.folder)?);
+        let file = self
+            .file
+            .insert(LineFile::create_unlike(&self.folder, &self.own)?);
         self.own.insert(file.name().into());
         let everything = ClaimLine {
             at_ms,

@@ -8,6 +8,7 @@ use crate::disk::sync_folder;
 use crate::error::{Action, LedgerError};
 use crate::process::Process;
 use serde::{Deserialize, Serialize};
+use std::collections::HashSet;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -69,6 +70,12 @@ impl LineFile {
     /// Makes a file of this process and writes its header. It has the name of
     /// the process, with a number where the process has made one before.
     pub fn create(folder: &Path) -> Result<Self, LedgerError> {
+        Self::create_unlike(folder, &HashSet::new())
+    }
+
+    /// The same, with none of these names: who has read a file that was removed since goes on
+    /// where it ended, and would not see the beginning of another of its name.
+    pub fn create_unlike(folder: &Path, used: &HashSet<String>) -> Result<Self, LedgerError> {
         let writer = &Process::this().writer;
         let mut number = 1_u32;
         loop {
@@ -76,6 +83,10 @@ impl LineFile {
                 1 => writer.clone(),
                 _ => format!("{writer}-{number}"),
             };
+            if used.contains(&name) {
+                number += 1;
+                continue;
+            }
             let path = folder.join(format!("{name}{SUFFIX}"));
             match Self::create_at(&path, name) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,

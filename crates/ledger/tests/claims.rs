@@ -156,6 +156,20 @@ fn what_is_withdrawn_is_free_and_others_stay_known() {
     assert_eq!(one.claim(&ids(&[1, 2]), late).unwrap(), ids(&[1, 2]));
 }
 
+#[test]
+fn claims_after_a_withdrawal_are_seen_by_who_read_those_before() {
+    let dir = tempfile::tempdir().unwrap();
+    let ledger = Ledger::create(dir.path()).unwrap();
+    let (mut one, mut other) = (ledger.claims(), ledger.claims());
+    let start = now();
+    one.claim(&ids(&[1]), start).unwrap();
+    assert_eq!(others(&mut other, start), ids(&[1]));
+    // A file of the same length: in one of the same name the reader would see nothing new.
+    one.withdraw();
+    one.claim(&ids(&[2]), start).unwrap();
+    assert_eq!(others(&mut other, start), ids(&[2]));
+}
+
 #[cfg(unix)]
 #[test]
 fn a_process_killed_on_this_machine_is_outlived_at_once() {
