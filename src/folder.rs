@@ -32,7 +32,8 @@ impl Folder {
     }
 
     /// Opens or makes the folder of a study; an older copy of the study there is
-    /// replaced, and its runs that are still in the study keep counting.
+    /// replaced, and its runs that are still in the study keep counting. A folder with
+    /// records of other networks is refused.
     pub fn create(dir: &Path, source: Source) -> Result<Self> {
         let Source {
             mut study,
@@ -59,6 +60,7 @@ impl Folder {
         if let Some(rules) = &study.command_rules {
             note("trainer.folder", in_toml(&rules.folder)?);
         }
+        refuse_other_networks(dir, &study)?;
         let ledger = Ledger::create(dir)?;
         StudyCopy { text, overrides }.write(dir)?;
         Ok(Self { study, ledger })
@@ -186,6 +188,33 @@ fn toml_string(text: &str) -> String {
 }
 
 /// What a study is called by the folder it is in.
+/// Two files of one name would otherwise share a folder, and the second hide the first.
+fn refuse_other_networks(dir: &Path, study: &Study) -> Result<()> {
+    // What cannot be read is told when it is opened.
+    let Ok(there) = Folder::open(dir) else {
+        return Ok(());
+    };
+    let networks = |study: &Study| {
+        let setting = &study.setting;
+        format!(
+            "{} on {}, {} scheme",
+            setting.family.label(),
+            setting.task.title(),
+            setting.scheme
+        )
+    };
+    let runs = there.ledger.runs();
+    let (old, new) = (networks(&there.study), networks(study));
+    if runs == 0 || old == new {
+        return Ok(());
+    }
+    Err(Mistake(format!(
+        "{}: contains {runs} runs of another study ({old}; this one is {new}); choose another folder with --out",
+        dir.display()
+    ))
+    .into())
+}
+
 /// A run that failed and has no record.
 pub struct FailedRun {
     /// Its last failure.

@@ -37,6 +37,23 @@ fn a_folder_goes_on_and_its_copy_repeats_it() {
 }
 
 #[test]
+fn a_folder_with_records_of_other_networks_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    run_tiny(dir.path(), &["--out", "mine", "--quiet"]);
+    let noted = fs::read(dir.path().join("mine/study.toml")).unwrap();
+    let standard = ["--set", "family.scheme=standard", "--out", "mine"];
+    let args = [&["run"], super::TINY, &standard].concat();
+    let output = super::noisescale(dir.path(), &args).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let errors = super::text(&output.stderr);
+    assert!(
+        errors.contains("mine: contains 52 runs of another study (1LP on Digits, NTK scheme"),
+        "{errors}"
+    );
+    assert_eq!(fs::read(dir.path().join("mine/study.toml")).unwrap(), noted);
+}
+
+#[test]
 fn a_folder_without_a_study_is_named() {
     let dir = tempfile::tempdir().unwrap();
     fs::create_dir(dir.path().join("empty")).unwrap();
