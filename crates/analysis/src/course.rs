@@ -8,7 +8,8 @@
 
 use crate::findings::{Options, SearchFindings, analyse_points};
 use serde::Serialize;
-use spec::{Evaluation, Outcome, Point, Record, SearchKind, Study};
+use spec::{Evaluation, Outcome, Point, Record, RunId, SearchKind, Study};
+use std::collections::HashSet;
 
 /// A time in the course of training, and what the searches found up to then.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -27,7 +28,7 @@ impl Stage {
 }
 
 /// Why a study has no stage at some share of its time.
-#[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum CourseError {
     /// No evaluation is then.
     #[error(
@@ -39,9 +40,28 @@ pub enum CourseError {
         /// Evaluations of a run.
         count: u32,
     },
+    /// The study's own command evaluates its runs at other times: the rest would be another study.
+    #[error(
+        "{missing} of {runs} runs were not evaluated after {share} of their time; all were after {}", list(.there)
+    )]
+    NotEvaluated {
+        /// The share that was asked for.
+        share: f64,
+        /// Runs without an evaluation there.
+        missing: usize,
+        /// All runs.
+        runs: usize,
+        /// The shares at which none is missing.
+        there: Vec<f64>,
+    },
     /// It searches for nothing.
     #[error("the study is no search for an optimum, so none can move")]
     NoSearch,
+}
+
+fn list(shares: &[f64]) -> String {
+    let shares: Vec<String> = shares.iter().map(f64::to_string).collect();
+    shares.join(", ")
 }
 
 /// What a study would have found after these shares of its training time.
@@ -52,10 +72,26 @@ pub fn course(
     shares: &[f64],
 ) -> Result<Vec<Stage>, CourseError> {
     let rule = study.setting.evaluation;
+    let planned: HashSet<RunId> = points
+        .iter()
+        .flat_map(|point| point.runs(study).map(|run| run.id()))
+        .collect();
+    // Those of other studies in the folder have other evaluations.
+    let records: Vec<&Record> = (records.iter().copied())
+        .filter(|record| planned.contains(&record.run))
+        .collect();
+    let records = records.as_slice();
     let stage = |share: &f64| {
         let which = evaluation_at(*share, rule.count)?;
-        let cut = |record: &&Record| cut_off(record, which, rule);
-        let cut: Vec<Record> = records.iter().filter_map(cut).collect();
+        let cut = all_cut_off(records, which, rule).ok_or_else(|| {
+            let missing = |record: &&&Record| cut_off(record, which, rule).is_none();
+            CourseError::NotEvaluated {
+                share: *share,
+                missing: records.iter().filter(missing).count(),
+                runs: records.len(),
+                there: shares_of_all(records, rule),
+            }
+        })?;
         let findings = analyse_points(study, points, &cut, Options::default());
         match findings.searches.is_empty() {
             true => Err(CourseError::NoSearch),
@@ -66,6 +102,20 @@ pub fn course(
         }
     };
     shares.iter().map(stage).collect()
+}
+
+/// The records of runs that all end at one of their evaluations; `None` if one has none there.
+fn all_cut_off(records: &[&Record], which: u64, rule: Evaluation) -> Option<Vec<Record>> {
+    let cut = |record: &&Record| cut_off(record, which, rule);
+    records.iter().map(cut).collect()
+}
+
+/// The shares of the training time after which all runs were evaluated.
+fn shares_of_all(records: &[&Record], rule: Evaluation) -> Vec<f64> {
+    let count = u64::from(rule.count);
+    let all = |which: &u64| all_cut_off(records, *which, rule).is_some();
+    let share = |which: u64| which as f64 / count as f64;
+    (1..=count).filter(all).map(share).collect()
 }
 
 /// The evaluation at a share of the training time, from 1 on.
@@ -186,10 +236,13 @@ mod tests {
     }
 
     #[test]
-    fn a_run_without_that_evaluation_is_left_out() {
-        let mut sparse = record(TRAINED, &[0.5, 0.6, 0.8, 0.9]);
+    fn a_run_without_that_evaluation_has_no_end_there() {
+        let whole = record(TRAINED, &[0.5, 0.6, 0.8, 0.9]);
+        let mut sparse = whole.clone();
         sparse.curve.remove(1);
         assert_eq!(cut_off(&sparse, 2, RULE), None);
+        assert_eq!(all_cut_off(&[&whole, &sparse], 2, RULE), None);
+        assert_eq!(shares_of_all(&[&whole, &sparse], RULE), [0.25, 0.75, 1.0]);
     }
 
     #[test]
