@@ -63,12 +63,12 @@ impl fmt::Display for Warning {
         match self {
             Self::Torn { place, reason } => write!(
                 f,
-                "{place}: unfinished line left out ({reason}); what it was to record is trained again"
+                "{place}: unfinished line left out ({reason}); a run counts as missing until another line records it"
             ),
             Self::Damaged { place, reason } => write!(
                 f,
-                "{place}: damaged line left out ({reason}); its run is trained again; \
-                 check the disk, or who changed the file"
+                "{place}: damaged line left out ({reason}); its run counts as missing until another line \
+                 records it; check the disk, or who changed the file"
             ),
             Self::NoHeader { place } => write!(
                 f,
