@@ -183,7 +183,7 @@ impl Server {
     pub fn send(&self, bytes: &[u8]) -> Answer {
         let mut stream = TcpStream::connect(self.address).unwrap();
         stream
-            .set_read_timeout(Some(Duration::from_secs(30)))
+            .set_read_timeout(Some(Duration::from_secs(120)))
             .unwrap();
         stream.write_all(bytes).unwrap();
         let mut all = Vec::new();
