@@ -6,7 +6,10 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// How long anything may take on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 const STUDY: &str = r#"
 title = "Small"
@@ -205,11 +208,11 @@ fn a_killed_long_run_goes_on_from_its_checkpoint() {
             .any(|file| file.file_name().to_string_lossy().ends_with(".safetensors")),
         Err(_) => false,
     };
-    let patience = std::time::Instant::now();
+    let patience = Instant::now();
     while !saved() {
         let ended = child.try_wait().unwrap().is_some();
         assert!(!ended, "the run ended before it was saved");
-        assert!(patience.elapsed() < Duration::from_secs(120));
+        assert!(patience.elapsed() < PATIENCE, "no checkpoint");
         std::thread::sleep(Duration::from_millis(20));
     }
     child.kill().unwrap();
@@ -268,12 +271,21 @@ fn an_interrupt_says_how_to_go_on() {
     let dir = study_folder();
     let at = dir.path();
     let args = ["run", "small.toml", "--out", "out", "--time-scale", "40"];
-    let child = noisescale(at, &args)
+    let mut child = noisescale(at, &args)
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    std::thread::sleep(Duration::from_millis(700));
+    // It listens to signals before it claims runs.
+    let claimed =
+        || std::fs::read_dir(at.join("out/claims")).is_ok_and(|mut all| all.next().is_some());
+    let patience = Instant::now();
+    while !claimed() {
+        let ended = child.try_wait().unwrap().is_some();
+        assert!(!ended, "the study ended before it was interrupted");
+        assert!(patience.elapsed() < PATIENCE, "no claim");
+        std::thread::sleep(Duration::from_millis(20));
+    }
     let interrupt = Command::new("kill")
         .args(["-INT", &child.id().to_string()])
         .status();
