@@ -12,7 +12,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long anything may take on a busy machine.
+pub const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A browser with one page, ended when this is dropped.
 pub struct Browser {
@@ -245,11 +246,15 @@ impl Browser {
         self.eval(&format!("({element}).click()"));
         let path = self.downloads.join(name);
         let end = Instant::now() + PATIENCE;
-        while !path.exists() {
+        // An empty file keeps the name for the whole one that then takes its place.
+        loop {
+            let file = std::fs::read(&path).unwrap_or_default();
+            if !file.is_empty() {
+                return file;
+            }
             assert!(Instant::now() < end, "{name} never came");
             std::thread::sleep(Duration::from_millis(20));
         }
-        std::fs::read(path).unwrap()
     }
 
     /// A picture of the window, as a PNG file.
