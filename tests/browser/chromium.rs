@@ -4,6 +4,7 @@
 //! Chromium reads messages from file descriptor 3 and writes to 4, each ended by a zero
 //! byte. A shell opens two named pipes as these.
 
+use crate::skip::skipped;
 use serde_json::{Value, json};
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Write};
@@ -38,7 +39,8 @@ pub fn program() -> Option<PathBuf> {
         .flat_map(|dir| names.map(|name| dir.join(name)))
         .find(|file| file.is_file());
     if found.is_none() {
-        println!("skipped: no chromium; install one or name it in NOISESCALE_CHROMIUM");
+        let why = "no chromium; install one or name it in NOISESCALE_CHROMIUM";
+        skipped("chromium", why);
     }
     found
 }

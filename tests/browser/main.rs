@@ -8,6 +8,8 @@ mod chromium;
 #[path = "../page/mod.rs"]
 mod page;
 mod pictures;
+#[path = "../skip/mod.rs"]
+mod skip;
 
 use chromium::{Browser, PATIENCE, program};
 use page::{STUDY, Server, append, folder, noisescale, study};

@@ -9,6 +9,8 @@ mod law;
 mod outcomes;
 mod processes;
 mod pytorch;
+#[path = "../skip/mod.rs"]
+mod skip;
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};
