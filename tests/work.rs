@@ -1,8 +1,9 @@
 //! Workers on one folder that do not talk to each other: shares, kills, stale claims, signals.
 #![cfg(unix)]
 
-use serde_json::Value;
-use std::collections::BTreeMap;
+mod program;
+
+use program::{noisescale, results, results_of, succeed};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -27,21 +28,6 @@ extend = 0
 [time]
 epochs = 30
 "#;
-
-fn noisescale(at: &Path, args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_noisescale"));
-    command.current_dir(at).args(args).stdin(Stdio::null());
-    command.env("CUDA_VISIBLE_DEVICES", "");
-    command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    command
-}
-
-fn succeed(at: &Path, args: &[&str]) -> String {
-    let output = noisescale(at, args).output().unwrap();
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{args:?}: {errors}");
-    String::from_utf8(output.stdout).unwrap()
-}
 
 /// A folder in which the study was run as `alone`, and a folder `shared` that has the
 /// study and no record.
@@ -68,29 +54,10 @@ fn leave_claims(folder: &Path, runs: &[&String]) -> PathBuf {
     path
 }
 
-/// The records of a folder, or of one process: by run, without time and device.
-fn results(folder: &Path, pid: Option<u32>) -> BTreeMap<String, String> {
-    let mut found = BTreeMap::new();
-    let ours = |name: &str| pid.is_none_or(|pid| name.contains(&format!("-{pid}-")));
-    for entry in fs::read_dir(folder.join("records")).unwrap().flatten() {
-        if !ours(&entry.file_name().to_string_lossy()) {
-            continue;
-        }
-        let text = fs::read_to_string(entry.path()).unwrap();
-        let lines = text
-            .lines()
-            .filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        for mut record in lines.filter(|line| line.get("run").is_some()) {
-            let run = record["run"].as_str().unwrap().to_owned();
-            let fields = record.as_object_mut().unwrap();
-            fields.remove("seconds");
-            fields.remove("device");
-            let result = record.to_string();
-            let before = found.insert(run, result.clone());
-            assert!(before.is_none_or(|before| before == result));
-        }
-    }
-    found
+/// Starts a command whose words are kept.
+fn heard(mut command: Command) -> Child {
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.spawn().unwrap()
 }
 
 /// Waits for what a child brings about.
@@ -109,19 +76,19 @@ fn shards_with_one_killed_and_run_again_are_the_whole_study() {
     let dir = folder();
     let at = dir.path();
     let shared = at.join("shared");
-    let alone = results(&at.join("alone"), None);
+    let alone = results(&at.join("alone"));
     // Every other run seems to be trained elsewhere: no shard ends before one is killed.
     let claimed: Vec<&String> = alone.keys().step_by(2).collect();
     let claims = leave_claims(&shared, &claimed);
     let worker = |shard: &str| {
         let mut args = vec!["work", "shared", "--shard", shard];
         args.extend(["--threads", "1", "--patience", "600", "--quiet"]);
-        noisescale(at, &args).spawn().unwrap()
+        heard(noisescale(at, &args))
     };
     let mut children = [worker("1/3"), worker("2/3"), worker("3/3")];
     let pid = children[1].id();
     wait_until("a record", &mut children[1], || {
-        !results(&shared, Some(pid)).is_empty()
+        !results_of(&shared, pid).is_empty()
     });
     children[1].kill().unwrap();
     fs::remove_file(claims).unwrap();
@@ -129,12 +96,12 @@ fn shards_with_one_killed_and_run_again_are_the_whole_study() {
     let ended = children.map(|child| child.wait_with_output().unwrap().status.success());
     assert_eq!(ended, [true, false, true]);
     // Nobody does another's share.
-    let shares = pids.map(|pid| results(&shared, Some(pid)));
+    let shares = pids.map(|pid| results_of(&shared, pid));
     assert!(shares[0].keys().all(|run| !shares[1].contains_key(run)));
-    assert!(results(&shared, None).len() < alone.len());
+    assert!(results(&shared).len() < alone.len());
     let text = succeed(at, &["work", "shared", "--shard", "2/3"]);
     assert!(text.contains("shard 2/3: done"), "{text}");
-    assert_eq!(results(&shared, None), alone);
+    assert_eq!(results(&shared), alone);
     // What is done is done.
     let files = || fs::read_dir(shared.join("records")).unwrap().count();
     let before = files();
@@ -150,7 +117,7 @@ fn a_worker_without_a_shard_takes_everything() {
     let dir = folder();
     let text = succeed(dir.path(), &["work", "shared", "--quiet"]);
     assert!(text.contains("all runs: done"), "{text}");
-    let [shared, alone] = ["shared", "alone"].map(|name| results(&dir.path().join(name), None));
+    let [shared, alone] = ["shared", "alone"].map(|name| results(&dir.path().join(name)));
     assert_eq!(shared, alone);
 }
 
@@ -160,12 +127,12 @@ fn a_worker_without_a_shard_takes_everything() {
 fn claims_from_a_lost_node_hold_a_shard_up_for_as_long_as_its_patience() {
     let dir = folder();
     let at = dir.path();
-    let alone = results(&at.join("alone"), None);
+    let alone = results(&at.join("alone"));
     leave_claims(&at.join("shared"), &alone.keys().collect::<Vec<_>>());
     let start = Instant::now();
     succeed(at, &["work", "shared", "--shard", "1/1", "--patience", "2"]);
     assert!(start.elapsed() >= Duration::from_secs(2), "it did not wait");
-    assert_eq!(results(&at.join("shared"), None), alone);
+    assert_eq!(results(&at.join("shared")), alone);
     let files = fs::read_dir(at.join("shared/records")).unwrap().count();
     assert_eq!(files, 1, "waiting leaves no files");
 }
@@ -194,7 +161,8 @@ fn a_warning_saves_and_requeues_and_a_termination_only_saves() {
         command
             .env("SLURM_ARRAY_JOB_ID", "7")
             .env("SLURM_ARRAY_TASK_ID", "3");
-        command.env("SLURM_JOB_ID", "9").spawn().unwrap()
+        command.env("SLURM_JOB_ID", "9");
+        heard(command)
     };
     // When work under way was last saved; files have other names until they are whole.
     let saved = || {

@@ -12,6 +12,7 @@ mod pictures;
 mod skip;
 
 use chromium::{Browser, PATIENCE, program};
+use page::program::succeed;
 use page::{STUDY, Server, append, folder, noisescale, study};
 use serde_json::Value;
 use spec::plan;
@@ -24,13 +25,6 @@ fn recorded() -> (tempfile::TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let at = folder(&dir.path().join("digits"), STUDY, |_, _| true);
     (dir, at)
-}
-
-fn succeed(dir: &Path, args: &[&str]) -> String {
-    let output = noisescale(dir, args).output().unwrap();
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{args:?}: {errors}");
-    String::from_utf8(output.stdout).unwrap()
 }
 
 const TIP: &str =

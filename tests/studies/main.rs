@@ -1,9 +1,11 @@
 //! Studies through the program: run, kill, resume, share, report, predict.
 
 mod course;
+#[path = "../program/mod.rs"]
+mod program;
 
+use program::{noisescale, results, succeed};
 use serde_json::Value;
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -32,53 +34,14 @@ extend = 1
 epochs = 8
 "#;
 
-fn noisescale(dir: &Path, args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_noisescale"));
-    command.current_dir(dir).args(args).stdin(Stdio::null());
-    // On a GPU results depend on company by rounding: these tests are about the processor.
-    command.env("CUDA_VISIBLE_DEVICES", "");
-    command
-}
-
 fn run(dir: &Path, args: &[&str]) -> Output {
     noisescale(dir, args).output().unwrap()
-}
-
-fn succeed(dir: &Path, args: &[&str]) -> String {
-    let output = run(dir, args);
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{args:?}: {errors}");
-    String::from_utf8(output.stdout).unwrap()
 }
 
 fn study_folder() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("small.toml"), STUDY).unwrap();
     dir
-}
-
-/// The result of every run in a folder: all of its records but time and device.
-fn results(folder: &Path) -> BTreeMap<String, String> {
-    let mut found = BTreeMap::new();
-    for entry in std::fs::read_dir(folder.join("records")).unwrap() {
-        let text = std::fs::read_to_string(entry.unwrap().path()).unwrap();
-        let lines = text
-            .lines()
-            .filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        for mut record in lines.filter(|line| line.get("run").is_some()) {
-            let run = record["run"].as_str().unwrap().to_owned();
-            let fields = record.as_object_mut().unwrap();
-            fields.remove("seconds");
-            fields.remove("device");
-            let result = record.to_string();
-            let before = found.insert(run.clone(), result.clone());
-            assert!(
-                before.is_none_or(|before| before == result),
-                "{run} has two results"
-            );
-        }
-    }
-    found
 }
 
 #[test]
