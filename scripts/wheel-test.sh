@@ -1,22 +1,31 @@
 #!/usr/bin/env bash
 # The wheel that carries the program is installed by pip into a fresh environment, and used there.
 # With an argument, that wheel; without, one that is built here in the development profile, which
-# after `cargo build` takes seconds. Without Python or the packages it needs it says that it was skipped.
+# after `cargo build` takes seconds. Without Python or the packages it needs it says that it was skipped,
+# or fails where NOISESCALE_REQUIRE names `python` or `maturin`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 mkdir -p target
 work=$(mktemp -d "$PWD/target/wheel-test.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 
-skip() { echo "skipped: $*"; exit 0; }
+skip() {
+    local what=$1
+    shift
+    case ,${NOISESCALE_REQUIRE:-}, in
+        *,"$what",*) echo "NOISESCALE_REQUIRE names $what: $*" >&2 && exit 1 ;;
+    esac
+    echo "skipped: $*"
+    exit 0
+}
 
 wheel=${1:+$(realpath "$1")}
 if [[ -z $wheel ]]; then
-    maturin=$(scripts/find-maturin.sh) || skip 'maturin is not there and cannot be installed'
+    maturin=$(scripts/find-maturin.sh) || skip maturin 'maturin is not there and cannot be installed'
     "$maturin" build --quiet --profile dev --compatibility linux --out "$work/wheels"
     wheel=$(echo "$work"/wheels/*.whl)
 fi
-python3 -m venv "$work/environment" || skip 'Python makes no virtual environment here'
+python3 -m venv "$work/environment" || skip python 'Python makes no virtual environment here'
 
 # It carries the licences and names its version in the metadata.
 "$work/environment/bin/python" - "$wheel" <<'PYTHON'

@@ -1,6 +1,8 @@
 //! `noisescale data` through the program itself. Downloads come from a small
 //! server in the test; real content is served where the machine has it.
 
+mod skip;
+
 use engine::data::{State, Store};
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -130,7 +132,8 @@ fn real(dataset: DatasetName) -> Option<Store> {
     let store = Store::from_environment();
     let there = store.status(dataset).state == State::Verified;
     if !there {
-        println!("skipped: {dataset} is not in the data folder");
+        let name = dataset.to_string();
+        skip::skipped(&name, &format!("{name} is not in the data folder"));
     }
     there.then_some(store)
 }

@@ -9,7 +9,7 @@ use spec::plan;
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
-/// Pages of many runs are whole, small beside their ledger, and at hand once worked out. For the
+/// Pages of many runs are whole and small beside their ledger. For the
 /// numbers of docs/REPORT.md: `cargo test --release --test serve ten_thousand -- --nocapture`.
 #[test]
 fn ten_thousand_runs() {
@@ -35,8 +35,7 @@ fn ten_thousand_runs() {
     while server.get("/s/large").contains("Reading the ledger") {
         std::thread::sleep(Duration::from_millis(10));
     }
-    let worked_out = start.elapsed();
-    println!("first whole page after {worked_out:?}");
+    println!("first whole page after {:?}", start.elapsed());
     let point = "/s/large/points/batch-size-w32-b16-e5";
     for path in [
         "/s/large",
@@ -52,7 +51,6 @@ fn ten_thousand_runs() {
         println!("{path}: {} bytes in {taken:?}", text.len());
         if path == "/s/large" {
             assert!(20 * text.len() as u64 <= bytes, "{} bytes", text.len());
-            assert!(taken < worked_out, "{taken:?} {worked_out:?}");
             assert!(text.contains("10,000 of 10,000 planned runs recorded"));
         }
         if path.ends_with("runs.csv") {
@@ -69,6 +67,9 @@ fn some_recorded() -> (tempfile::TempDir, std::path::PathBuf) {
     (dir, at)
 }
 
+/// How long anything may take on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(120);
+
 /// Asks until the answer holds some words.
 fn until(server: &Server, path: &str, words: &str) -> String {
     let start = Instant::now();
@@ -77,10 +78,7 @@ fn until(server: &Server, path: &str, words: &str) -> String {
         if text.contains(words) {
             return text;
         }
-        assert!(
-            start.elapsed() < Duration::from_secs(20),
-            "never `{words}` in {text}"
-        );
+        assert!(start.elapsed() < PATIENCE, "never `{words}` in {text}");
         std::thread::sleep(Duration::from_millis(50));
     }
 }
@@ -207,10 +205,7 @@ fn runs_that_are_being_trained_are_shown() {
     std::fs::remove_file(at.join("claims/other.jsonl")).unwrap();
     let start = Instant::now();
     while server.get(point).contains("being trained") {
-        assert!(
-            start.elapsed() < Duration::from_secs(20),
-            "its claim is never given up"
-        );
+        assert!(start.elapsed() < PATIENCE, "its claim is never given up");
         std::thread::sleep(Duration::from_millis(50));
     }
 }
@@ -236,7 +231,7 @@ fn folders_that_break_say_so_and_mend() {
     std::fs::write(at.join("study.toml"), STUDY).unwrap();
     let start = Instant::now();
     while server.get("/s/digits").contains("role=\"alert\"") {
-        assert!(start.elapsed() < Duration::from_secs(20), "it never mends");
+        assert!(start.elapsed() < PATIENCE, "it never mends");
         std::thread::sleep(Duration::from_millis(50));
     }
     assert!(server.lives());
@@ -408,7 +403,7 @@ fn many_readers_at_once() {
             scope.spawn(move || {
                 for turn in 0..5 {
                     let path = &paths[(at + turn) % paths.len()];
-                    assert!(!server.ask(path, "").body.is_empty(), "{path}");
+                    assert!(!server.get(path).is_empty(), "{path}");
                 }
             });
         }

@@ -1,11 +1,12 @@
 //! Workers on one folder that do not talk to each other: shares, kills, stale claims, signals.
 #![cfg(unix)]
 
-use serde_json::Value;
-use std::collections::BTreeMap;
+mod program;
+
+use program::{noisescale, results, results_of, succeed};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -28,21 +29,6 @@ extend = 0
 epochs = 30
 "#;
 
-fn noisescale(at: &Path, args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_noisescale"));
-    command.current_dir(at).args(args).stdin(Stdio::null());
-    command.env("CUDA_VISIBLE_DEVICES", "");
-    command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    command
-}
-
-fn succeed(at: &Path, args: &[&str]) -> String {
-    let output = noisescale(at, args).output().unwrap();
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{args:?}: {errors}");
-    String::from_utf8(output.stdout).unwrap()
-}
-
 /// A folder in which the study was run as `alone`, and a folder `shared` that has the
 /// study and no record.
 fn folder() -> tempfile::TempDir {
@@ -55,37 +41,32 @@ fn folder() -> tempfile::TempDir {
     dir
 }
 
-/// The records of a folder, or of one process: by run, without time and device.
-fn results(folder: &Path, pid: Option<u32>) -> BTreeMap<String, String> {
-    let mut found = BTreeMap::new();
-    let ours = |name: &str| pid.is_none_or(|pid| name.contains(&format!("-{pid}-")));
-    for entry in fs::read_dir(folder.join("records")).unwrap().flatten() {
-        if !ours(&entry.file_name().to_string_lossy()) {
-            continue;
-        }
-        let text = fs::read_to_string(entry.path()).unwrap();
-        let lines = text
-            .lines()
-            .filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        for mut record in lines.filter(|line| line.get("run").is_some()) {
-            let run = record["run"].as_str().unwrap().to_owned();
-            let fields = record.as_object_mut().unwrap();
-            fields.remove("seconds");
-            fields.remove("device");
-            let result = record.to_string();
-            let before = found.insert(run, result.clone());
-            assert!(before.is_none_or(|before| before == result));
-        }
-    }
-    found
+/// Claims of a process on another machine that seems to live: what a lost node leaves.
+fn leave_claims(folder: &Path, runs: &[&String]) -> PathBuf {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    let claim = serde_json::json!({ "at_ms": since.as_millis() as u64, "claim": runs });
+    let name = "20260131T235959Z-elsewhere-1-00000000";
+    let header = serde_json::json!({
+        "noisescale_ledger": 1, "writer": name, "host": "elsewhere", "pid": 1, "version": "0",
+    });
+    let path = folder.join(format!("claims/{name}.jsonl"));
+    fs::write(&path, format!("{header}\n{claim}\n")).unwrap();
+    path
 }
 
-fn wait_for_record(folder: &Path, child: &mut Child) {
+/// Starts a command whose words are kept.
+fn heard(mut command: Command) -> Child {
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.spawn().unwrap()
+}
+
+/// Waits for what a child brings about.
+fn wait_until(what: &str, child: &mut Child, mut reached: impl FnMut() -> bool) {
     let patience = Instant::now();
-    while results(folder, Some(child.id())).is_empty() {
+    while !reached() {
         let ended = child.try_wait().unwrap();
         assert!(ended.is_none(), "it ended before it could be disturbed");
-        assert!(patience.elapsed() < Duration::from_secs(120), "no record");
+        assert!(patience.elapsed() < Duration::from_secs(120), "{what}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -95,32 +76,32 @@ fn shards_with_one_killed_and_run_again_are_the_whole_study() {
     let dir = folder();
     let at = dir.path();
     let shared = at.join("shared");
+    let alone = results(&at.join("alone"));
+    // Every other run seems to be trained elsewhere: no shard ends before one is killed.
+    let claimed: Vec<&String> = alone.keys().step_by(2).collect();
+    let claims = leave_claims(&shared, &claimed);
     let worker = |shard: &str| {
-        let args = [
-            "work",
-            "shared",
-            "--shard",
-            shard,
-            "--threads",
-            "1",
-            "--quiet",
-        ];
-        noisescale(at, &args).spawn().unwrap()
+        let mut args = vec!["work", "shared", "--shard", shard];
+        args.extend(["--threads", "1", "--patience", "600", "--quiet"]);
+        heard(noisescale(at, &args))
     };
     let mut children = [worker("1/3"), worker("2/3"), worker("3/3")];
-    wait_for_record(&shared, &mut children[1]);
+    let pid = children[1].id();
+    wait_until("a record", &mut children[1], || {
+        !results_of(&shared, pid).is_empty()
+    });
     children[1].kill().unwrap();
+    fs::remove_file(claims).unwrap();
     let pids = [children[0].id(), children[2].id()];
     let ended = children.map(|child| child.wait_with_output().unwrap().status.success());
     assert_eq!(ended, [true, false, true]);
     // Nobody does another's share.
-    let alone = results(&at.join("alone"), None);
-    let shares = pids.map(|pid| results(&shared, Some(pid)));
+    let shares = pids.map(|pid| results_of(&shared, pid));
     assert!(shares[0].keys().all(|run| !shares[1].contains_key(run)));
-    assert!(results(&shared, None).len() < alone.len());
+    assert!(results(&shared).len() < alone.len());
     let text = succeed(at, &["work", "shared", "--shard", "2/3"]);
     assert!(text.contains("shard 2/3: done"), "{text}");
-    assert_eq!(results(&shared, None), alone);
+    assert_eq!(results(&shared), alone);
     // What is done is done.
     let files = || fs::read_dir(shared.join("records")).unwrap().count();
     let before = files();
@@ -136,7 +117,7 @@ fn a_worker_without_a_shard_takes_everything() {
     let dir = folder();
     let text = succeed(dir.path(), &["work", "shared", "--quiet"]);
     assert!(text.contains("all runs: done"), "{text}");
-    let [shared, alone] = ["shared", "alone"].map(|name| results(&dir.path().join(name), None));
+    let [shared, alone] = ["shared", "alone"].map(|name| results(&dir.path().join(name)));
     assert_eq!(shared, alone);
 }
 
@@ -146,25 +127,12 @@ fn a_worker_without_a_shard_takes_everything() {
 fn claims_from_a_lost_node_hold_a_shard_up_for_as_long_as_its_patience() {
     let dir = folder();
     let at = dir.path();
-    let alone = results(&at.join("alone"), None);
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-    let claim = serde_json::json!({
-        "at_ms": since.as_millis() as u64,
-        "claim": alone.keys().collect::<Vec<_>>(),
-    });
-    let name = "20260131T235959Z-elsewhere-1-00000000";
-    let header = serde_json::json!({
-        "noisescale_ledger": 1, "writer": name, "host": "elsewhere", "pid": 1, "version": "0",
-    });
-    fs::write(
-        at.join(format!("shared/claims/{name}.jsonl")),
-        format!("{header}\n{claim}\n"),
-    )
-    .unwrap();
+    let alone = results(&at.join("alone"));
+    leave_claims(&at.join("shared"), &alone.keys().collect::<Vec<_>>());
     let start = Instant::now();
     succeed(at, &["work", "shared", "--shard", "1/1", "--patience", "2"]);
     assert!(start.elapsed() >= Duration::from_secs(2), "it did not wait");
-    assert_eq!(results(&at.join("shared"), None), alone);
+    assert_eq!(results(&at.join("shared")), alone);
     let files = fs::read_dir(at.join("shared/records")).unwrap().count();
     assert_eq!(files, 1, "waiting leaves no files");
 }
@@ -178,11 +146,13 @@ fn a_warning_saves_and_requeues_and_a_termination_only_saves() {
     let script = at.join("scontrol");
     fs::write(&script, "#!/bin/sh\necho \"$@\" >> \"${0%/*}/calls\"\n").unwrap();
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
-    // Long runs, one at a time.
+    // Runs that do not end before they are disturbed, one at a time.
     let study = fs::read_to_string(at.join("shared/study.toml")).unwrap();
-    let long = study.replace("epochs = 30", "epochs = 1500");
+    let long = study.replace("epochs = 30", "epochs = 15000");
     fs::write(at.join("shared/study.toml"), long).unwrap();
     let shared = at.join("shared");
+    let mut records = fs::read_dir(at.join("alone/records")).unwrap().flatten();
+    let some_records = records.next().unwrap().path();
     let worker = || {
         let mut command = noisescale(at, &["work", "shared", "--shard", "1/2", "--threads", "1"]);
         command.args(["--checkpoint-every", "0.2"]);
@@ -191,26 +161,24 @@ fn a_warning_saves_and_requeues_and_a_termination_only_saves() {
         command
             .env("SLURM_ARRAY_JOB_ID", "7")
             .env("SLURM_ARRAY_TASK_ID", "3");
-        command.env("SLURM_JOB_ID", "9").spawn().unwrap()
+        command.env("SLURM_JOB_ID", "9");
+        heard(command)
     };
-    // Saved and not recorded yet: a record comes just before its checkpoint goes.
+    // When work under way was last saved; files have other names until they are whole.
     let saved = || {
-        let recorded = results(&shared, None);
         let files = fs::read_dir(shared.join("checkpoints")).unwrap().flatten();
-        let names = files.map(|file| file.file_name().to_string_lossy().into_owned());
-        let under_way = |name: &String| {
-            let run = name.strip_suffix(".safetensors");
-            run.is_some_and(|run| !run.starts_with('.') && !recorded.contains_key(run))
-        };
-        names.filter(under_way).count()
+        let whole = files.filter(|file| !file.file_name().to_string_lossy().starts_with('.'));
+        whole
+            .filter_map(|file| file.metadata().ok()?.modified().ok())
+            .max()
     };
     let disturbed = |signal: &str| {
+        let before = saved();
         let mut child = worker();
-        wait_for_record(&shared, &mut child);
-        let patience = Instant::now();
-        while saved() == 0 && patience.elapsed() < Duration::from_secs(60) {
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        wait_until("a checkpoint", &mut child, || saved() > before);
+        // Somebody has brought a record since: without progress nobody asks to be run again.
+        let name = format!("records/by-{}.jsonl", child.id());
+        fs::copy(&some_records, shared.join(name)).unwrap();
         let kill = Command::new("kill")
             .args([signal, &child.id().to_string()])
             .status();
@@ -223,14 +191,14 @@ fn a_warning_saves_and_requeues_and_a_termination_only_saves() {
     assert!(text.contains("Slurm will run task 7_3 again"), "{text}");
     let calls = || fs::read_to_string(at.join("calls")).unwrap_or_default();
     assert_eq!(calls(), "requeue 7_3\n");
-    assert!(saved() > 0);
+    assert!(saved().is_some());
     assert_eq!(fs::read_dir(shared.join("claims")).unwrap().count(), 0);
     let output = disturbed("-TERM");
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(130), "{errors}");
     assert!(errors.contains("nothing is lost"), "{errors}");
     assert_eq!(calls(), "requeue 7_3\n");
-    assert!(saved() > 0);
+    assert!(saved().is_some());
 }
 
 /// What a killed process left half-written is removed; what cannot be stops nobody.

@@ -60,6 +60,8 @@ fn file(process: i32, name: &str) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::{BufRead, BufReader, Write};
+    use std::process::{Command, Stdio};
 
     #[test]
     fn groups_are_read_past_any_name() {
@@ -68,16 +70,55 @@ mod tests {
         assert_eq!(group_of(""), None);
     }
 
+    /// Set for the process that is measured: this program again, so that no other test gives or
+    /// takes memory in it.
+    const MEASURED: &str = "NOISESCALE_TEST_MEASURED";
+    const BLOCK: usize = 64 << 20;
+
+    /// Not a test of its own: what the measured process does, a step for every line it is sent.
+    #[test]
+    fn helper_takes_memory() {
+        if std::env::var_os(MEASURED).is_none() {
+            return;
+        }
+        let mut line = String::new();
+        println!("\nstarted");
+        io::stdin().read_line(&mut line).unwrap();
+        let block = std::hint::black_box(vec![1_u8; BLOCK]);
+        println!("\ntaken");
+        io::stdin().read_line(&mut line).unwrap();
+        drop(block);
+    }
+
     #[test]
     fn memory_is_that_of_the_process() {
         if !are_visible() {
             eprintln!("skipped: this system has no /proc");
             return;
         }
-        let this = i32::try_from(std::process::id()).unwrap();
-        let before = memory(this);
-        let block = std::hint::black_box(vec![1_u8; 64 << 20]);
-        assert!(memory(this) >= before + (60 << 20), "{before}");
-        drop(block);
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "--nocapture", "--test-threads=1"])
+            .arg("command::processes::tests::helper_takes_memory")
+            .env(MEASURED, "1")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let process = i32::try_from(child.id()).unwrap();
+        let mut orders = child.stdin.take().unwrap();
+        let mut words = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut memory_when = |word: &str| {
+            assert!(words.any(|line| line.unwrap() == word), "never {word}");
+            memory(process)
+        };
+        let before = memory_when("started");
+        orders.write_all(b"\n").unwrap();
+        let after = memory_when("taken");
+        drop(orders);
+        assert!(child.wait().unwrap().success());
+        let block = BLOCK as u64;
+        assert!(0 < before && before < block, "{before}");
+        assert!(after >= block, "{before}, then {after}");
+        assert_eq!(memory(process), 0, "it has ended");
     }
 }

@@ -4,6 +4,7 @@
 //! Chromium reads messages from file descriptor 3 and writes to 4, each ended by a zero
 //! byte. A shell opens two named pipes as these.
 
+use crate::skip::skipped;
 use serde_json::{Value, json};
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Write};
@@ -12,7 +13,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long anything may take on a busy machine.
+pub const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A browser with one page, ended when this is dropped.
 pub struct Browser {
@@ -37,7 +39,8 @@ pub fn program() -> Option<PathBuf> {
         .flat_map(|dir| names.map(|name| dir.join(name)))
         .find(|file| file.is_file());
     if found.is_none() {
-        println!("skipped: no chromium; install one or name it in NOISESCALE_CHROMIUM");
+        let why = "no chromium; install one or name it in NOISESCALE_CHROMIUM";
+        skipped("chromium", why);
     }
     found
 }
@@ -109,6 +112,12 @@ impl Browser {
 
     /// Sends a command and waits for its result.
     pub fn call(&mut self, method: &str, params: Value) -> Value {
+        let result = self.ask(method, params);
+        result.unwrap_or_else(|error| panic!("{method}: {error}"))
+    }
+
+    /// The result of a command, or the browser's error.
+    fn ask(&mut self, method: &str, params: Value) -> Result<Value, Value> {
         self.next += 1;
         let mut message = json!({ "id": self.next, "method": method, "params": params });
         if let Some(session) = &self.session {
@@ -122,19 +131,27 @@ impl Browser {
             let answer = self.from.recv_timeout(left);
             let answer = answer.unwrap_or_else(|_| panic!("{method}: no answer"));
             if answer["id"] == json!(self.next) {
-                assert!(answer["error"].is_null(), "{method}: {}", answer["error"]);
-                return answer["result"].clone();
+                return match &answer["error"] {
+                    Value::Null => Ok(answer["result"].clone()),
+                    error => Err(error.clone()),
+                };
             }
         }
     }
 
     /// The value of a JavaScript expression.
     pub fn eval(&mut self, script: &str) -> Value {
+        let value = self.value(script);
+        value.unwrap_or_else(|error| panic!("{script}: {error}"))
+    }
+
+    /// The value of a JavaScript expression, or why the browser could not ask the page for it.
+    fn value(&mut self, script: &str) -> Result<Value, Value> {
         let params = json!({ "expression": script, "returnByValue": true, "awaitPromise": true });
-        let answer = self.call("Runtime.evaluate", params);
+        let answer = self.ask("Runtime.evaluate", params)?;
         let failed = &answer["exceptionDetails"];
         assert!(failed.is_null(), "{script}: {failed}");
-        answer["result"]["value"].clone()
+        Ok(answer["result"]["value"].clone())
     }
 
     /// Text that an expression gives.
@@ -154,11 +171,15 @@ impl Browser {
             .unwrap_or_else(|| panic!("{script}: {value}"))
     }
 
-    /// Waits until an expression holds.
+    /// Waits until an expression holds. A page that is being left cannot be asked.
     pub fn wait(&mut self, condition: &str) {
         let end = Instant::now() + PATIENCE;
-        while self.eval(condition) != json!(true) {
-            assert!(Instant::now() < end, "never: {condition}");
+        loop {
+            let value = self.value(condition);
+            if value == Ok(json!(true)) {
+                return;
+            }
+            assert!(Instant::now() < end, "never: {condition}: {value:?}");
             std::thread::sleep(Duration::from_millis(50));
         }
     }
@@ -245,11 +266,15 @@ impl Browser {
         self.eval(&format!("({element}).click()"));
         let path = self.downloads.join(name);
         let end = Instant::now() + PATIENCE;
-        while !path.exists() {
+        // An empty file keeps the name for the whole one that then takes its place.
+        loop {
+            let file = std::fs::read(&path).unwrap_or_default();
+            if !file.is_empty() {
+                return file;
+            }
             assert!(Instant::now() < end, "{name} never came");
             std::thread::sleep(Duration::from_millis(20));
         }
-        std::fs::read(path).unwrap()
     }
 
     /// A picture of the window, as a PNG file.

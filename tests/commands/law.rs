@@ -8,8 +8,10 @@ use serde_json::Value;
 /// With N = 1000, m = 0.9, σ₀² = 2: ḡ = ε·1000/(0.1·B)/2. The noise follows the seed.
 const SCRIPT: &str = r#"
 awk -v w=$w -v b=$b -v lr=$lr -v seed=$seed -v steps=$steps 'BEGIN {
-    srand(7919 * seed + 31 * b + 17 * w + 1000 * lr); rand()
-    noise = 0; for (i = 0; i < 12; i++) noise += rand() - 0.5
+    # Numbers of its own: rand() is another one in every awk. The first few of near seeds are alike.
+    state = 7919 * seed + 31 * b + 17 * w + int(1000 * lr)
+    for (i = 0; i < 20; i++) { state = (16807 * state) % 2147483647; random[i] = state / 2147483647 }
+    noise = 0; for (i = 8; i < 20; i++) noise += random[i] - 0.5
     distance = log(lr * 1000 / (0.1 * b) / 2 / (5 * w))
     peak = 0.9 - 0.02 * distance * distance + 0.002 * noise
     for (i = 1; i <= 10; i++) {
@@ -69,9 +71,10 @@ fn the_law_of_a_command_is_found_and_predicts() {
         let found = optimum["estimate"]["value"].as_f64().unwrap();
         assert!((found / truth).ln().abs() < 0.5, "ḡ {found}, truly {truth}");
     }
+    // B = 125 and 31 are beyond the grid, B = 63 is on it.
     assert!(
-        scanned.iter().all(|points| *points > 3),
-        "grids grow: {scanned:?}"
+        scanned[0] > 3 && scanned[2] > 3,
+        "grids grow where they must: {scanned:?}"
     );
     let law = &search["law"];
     let interval = &law["slope_confidence"]["interval"];

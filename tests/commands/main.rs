@@ -10,6 +10,8 @@ mod outcomes;
 mod processes;
 mod pytorch;
 mod sharing;
+#[path = "../skip/mod.rs"]
+mod skip;
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 /// How long anything may take here.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 pub fn wait_until(what: &str, mut reached: impl FnMut() -> bool) {
     let start = Instant::now();
@@ -114,16 +114,32 @@ fn deaf_commands_are_killed_after_the_grace_period() {
 #[test]
 fn a_second_interrupt_leaves_nothing_behind() {
     let time = odd_time();
-    let place = Place::new(&format!("trap '' TERM; {}", sleeping_script(&time)));
-    let mut child = spawn(&place, &["--set", "trainer.grace_seconds=2"]);
+    // Deaf when noisescale asks; when its guard asks, the script ends what it has started.
+    let deaf = format!("(trap '' TERM; exec sleep {time}) &");
+    let place = Place::new(&format!(
+        r#"
+        trap '[ -e asked ] && {{ kill -KILL $one $two; exit; }}; touch asked' TERM
+        {deaf} one=$!
+        {deaf} two=$!
+        while :; do wait; done"#
+    ));
+    // Longer than the test waits for anything.
+    let grace = Duration::from_secs(120);
+    assert!(grace > PATIENCE);
+    let grace_seconds = format!("trainer.grace_seconds={}", grace.as_secs());
+    let mut child = spawn(&place, &["--set", &grace_seconds]);
     wait_until("a command", || sleepers(&time) == 2);
     signal("-INT", &child);
-    std::thread::sleep(Duration::from_millis(300));
+    wait_until("it is asked to end", || place.path("asked").exists());
+    assert_eq!((child.try_wait().unwrap(), sleepers(&time)), (None, 2));
     signal("-INT", &child);
-    let start = Instant::now();
-    assert_eq!(child.wait().unwrap().code(), Some(130));
-    assert!(start.elapsed() < Duration::from_secs(1));
-    wait_until("the guard kills", || sleepers(&time) == 0);
+    let mut ended = None;
+    wait_until("noisescale ends at once", || {
+        ended = child.try_wait().unwrap();
+        ended.is_some()
+    });
+    assert_eq!(ended.unwrap().code(), Some(130));
+    wait_until("the guard asks", || sleepers(&time) == 0);
 }
 
 /// Ctrl-C: the script is asked to end, saves its state, and goes on from it the next time.
@@ -190,7 +206,16 @@ fn an_outcome_counts_though_the_script_does_not_end() {
 
 #[test]
 fn two_processes_share_a_folder() {
-    let place = Place::new(r#"echo "$b $seed $PPID" >> calls; sleep 0.1; trained 0.5"#);
+    // Whoever comes first waits for the other, for at most a minute.
+    let place = Place::new(
+        r#"
+        echo "$b $seed $PPID" >> calls
+        tries=0
+        while [ $(cut -d ' ' -f 3 calls | sort -u | wc -l) -lt 2 ] && [ $tries -lt 600 ]; do
+            sleep 0.1; tries=$((tries + 1))
+        done
+        trained 0.5"#,
+    );
     let children = [0, 1].map(|_| spawn(&place, &["--seeds", "8"]));
     for child in children {
         let output = child.wait_with_output().unwrap();

@@ -1,6 +1,7 @@
 //! The PyTorch example for real, where there is PyTorch.
 
 use super::errors;
+use super::skip::skipped;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -22,8 +23,8 @@ fn python() -> Option<PathBuf> {
 #[test]
 fn the_pytorch_examples_train() {
     let Some(folder) = python() else {
-        eprintln!("skipped: no Python with torch; name one in NOISESCALE_PYTHON");
-        return;
+        let why = "no Python with torch; name one in NOISESCALE_PYTHON";
+        return skipped("pytorch", why);
     };
     let others = std::env::var_os("PATH").unwrap_or_default();
     let path = std::env::join_paths(std::iter::once(folder).chain(std::env::split_paths(&others)));

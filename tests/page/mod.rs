@@ -3,12 +3,16 @@
 
 #![allow(dead_code)] // each user takes a part of it
 
+#[path = "../program/mod.rs"]
+pub mod program;
+
+pub use program::noisescale;
 use spec::{CurvePoint, Outcome, Record, Run, Study, plan};
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::time::Duration;
 
 /// A study of two searches and three widths whose optima are bracketed.
@@ -123,14 +127,6 @@ pub fn record(run: &Run) -> Record {
     Record::new(run, outcome, curve, 0.5, "cpu avx2".into())
 }
 
-/// The program.
-pub fn noisescale(dir: &Path, args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_noisescale"));
-    command.current_dir(dir).args(args).stdin(Stdio::null());
-    command.env("CUDA_VISIBLE_DEVICES", "");
-    command
-}
-
 /// `noisescale serve`, ended when this is dropped.
 pub struct Server {
     child: Child,
@@ -183,7 +179,7 @@ impl Server {
     pub fn send(&self, bytes: &[u8]) -> Answer {
         let mut stream = TcpStream::connect(self.address).unwrap();
         stream
-            .set_read_timeout(Some(Duration::from_secs(30)))
+            .set_read_timeout(Some(Duration::from_secs(120)))
             .unwrap();
         stream.write_all(bytes).unwrap();
         let mut all = Vec::new();

@@ -1,6 +1,7 @@
 //! `noisescale course`: what shorter studies would have found.
 
-use super::{run, study_folder, succeed};
+use super::program::succeed;
+use super::{run, study_folder};
 use serde_json::Value;
 use std::path::Path;
 

@@ -1,12 +1,17 @@
 //! Studies through the program: run, kill, resume, share, report, predict.
 
 mod course;
+#[path = "../program/mod.rs"]
+mod program;
 
+use program::{noisescale, results, succeed};
 use serde_json::Value;
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// How long anything may take on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 const STUDY: &str = r#"
 title = "Small"
@@ -29,53 +34,14 @@ extend = 1
 epochs = 8
 "#;
 
-fn noisescale(dir: &Path, args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_noisescale"));
-    command.current_dir(dir).args(args).stdin(Stdio::null());
-    // On a GPU results depend on company by rounding: these tests are about the processor.
-    command.env("CUDA_VISIBLE_DEVICES", "");
-    command
-}
-
 fn run(dir: &Path, args: &[&str]) -> Output {
     noisescale(dir, args).output().unwrap()
-}
-
-fn succeed(dir: &Path, args: &[&str]) -> String {
-    let output = run(dir, args);
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{args:?}: {errors}");
-    String::from_utf8(output.stdout).unwrap()
 }
 
 fn study_folder() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("small.toml"), STUDY).unwrap();
     dir
-}
-
-/// The result of every run in a folder: all of its records but time and device.
-fn results(folder: &Path) -> BTreeMap<String, String> {
-    let mut found = BTreeMap::new();
-    for entry in std::fs::read_dir(folder.join("records")).unwrap() {
-        let text = std::fs::read_to_string(entry.unwrap().path()).unwrap();
-        let lines = text
-            .lines()
-            .filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        for mut record in lines.filter(|line| line.get("run").is_some()) {
-            let run = record["run"].as_str().unwrap().to_owned();
-            let fields = record.as_object_mut().unwrap();
-            fields.remove("seconds");
-            fields.remove("device");
-            let result = record.to_string();
-            let before = found.insert(run.clone(), result.clone());
-            assert!(
-                before.is_none_or(|before| before == result),
-                "{run} has two results"
-            );
-        }
-    }
-    found
 }
 
 #[test]
@@ -205,11 +171,11 @@ fn a_killed_long_run_goes_on_from_its_checkpoint() {
             .any(|file| file.file_name().to_string_lossy().ends_with(".safetensors")),
         Err(_) => false,
     };
-    let patience = std::time::Instant::now();
+    let patience = Instant::now();
     while !saved() {
         let ended = child.try_wait().unwrap().is_some();
         assert!(!ended, "the run ended before it was saved");
-        assert!(patience.elapsed() < Duration::from_secs(120));
+        assert!(patience.elapsed() < PATIENCE, "no checkpoint");
         std::thread::sleep(Duration::from_millis(20));
     }
     child.kill().unwrap();
@@ -268,12 +234,21 @@ fn an_interrupt_says_how_to_go_on() {
     let dir = study_folder();
     let at = dir.path();
     let args = ["run", "small.toml", "--out", "out", "--time-scale", "40"];
-    let child = noisescale(at, &args)
+    let mut child = noisescale(at, &args)
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    std::thread::sleep(Duration::from_millis(700));
+    // It listens to signals before it claims runs.
+    let claimed =
+        || std::fs::read_dir(at.join("out/claims")).is_ok_and(|mut all| all.next().is_some());
+    let patience = Instant::now();
+    while !claimed() {
+        let ended = child.try_wait().unwrap().is_some();
+        assert!(!ended, "the study ended before it was interrupted");
+        assert!(patience.elapsed() < PATIENCE, "no claim");
+        std::thread::sleep(Duration::from_millis(20));
+    }
     let interrupt = Command::new("kill")
         .args(["-INT", &child.id().to_string()])
         .status();

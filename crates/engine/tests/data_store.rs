@@ -4,6 +4,8 @@
 //! Tests on real content run where the machine's data folder has it.
 
 mod data_support;
+#[path = "../../../tests/skip/mod.rs"]
+mod skip;
 
 use data_support::{gzip, is_one_sentence, tar_gz, write};
 use engine::data::official::{downloads, files};
@@ -21,7 +23,8 @@ fn real(dataset: DatasetName) -> Option<Store> {
     let store = Store::from_environment();
     let there = store.status(dataset).state == State::Verified;
     if !there {
-        println!("skipped: {dataset} is not in the data folder");
+        let name = dataset.to_string();
+        skip::skipped(&name, &format!("{name} is not in the data folder"));
     }
     there.then_some(store)
 }

@@ -7,6 +7,7 @@ use spec::{Outcome, Override, Study, plan};
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::Path;
+use std::time::Duration;
 use support::{leave_file, line, now, numbers, record, run_id};
 
 #[test]
@@ -234,12 +235,18 @@ fn status_tells_writers_claims_and_troubles() {
     for number in [1, 2, 3, 4] {
         writer.append(&record(number)).unwrap();
     }
+    // Its claim is the latest that is heard of it, whatever day it is.
+    let name = writer.name().unwrap();
+    let records = dir.path().join(format!("records/{name}.jsonl"));
+    let recorded = now().wall - Duration::from_secs(60);
+    let file = OpenOptions::new().append(true).open(records).unwrap();
+    file.set_modified(recorded).unwrap();
     ledger.refresh().unwrap();
     let status = ledger.status(now()).unwrap();
     assert_eq!((status.duplicates, status.claimed()), (1, 2));
     assert_eq!((status.warnings.len(), status.conflicts.len()), (1, 0));
     let of = |name| status.writers.iter().find(|writer| writer.name == name);
-    let ours = of(writer.name().unwrap()).unwrap();
+    let ours = of(name).unwrap();
     assert_eq!((ours.records, ours.claimed), (4, 2));
     assert_eq!(ours.last_activity, Some(now().wall));
     let theirs = of("a").unwrap();

@@ -7,21 +7,25 @@ mod support;
 use ledger::{Ledger, Moment};
 use spec::RunId;
 use std::env;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use support::{record, run_id};
 
 const DIR: &str = "LEDGER_TEST_SHARED_DIR";
 const RUNS: u64 = 120;
 const COHORT: usize = 5;
+/// How long anything may take on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Not a test of its own: a process that works until nothing is missing.
 #[test]
 fn helper_works() {
     let Ok(dir) = env::var(DIR) else { return };
-    let mut ledger = Ledger::create(&PathBuf::from(dir)).unwrap();
+    let dir = PathBuf::from(dir);
+    let mut ledger = Ledger::create(&dir).unwrap();
+    let mut recorded = 0;
     let mut writer = ledger.writer().unwrap();
     let mut claims = ledger.claims();
     loop {
@@ -47,6 +51,10 @@ fn helper_works() {
             sleep(Duration::from_millis(4));
             writer.append(&record(*number)).unwrap();
             claims.heartbeat(Moment::now()).unwrap();
+            recorded += 1;
+            if recorded == COHORT {
+                wait_for_company(&dir);
+            }
         }
         claims.release(&mine, Moment::now()).unwrap();
         if mine.is_empty() {
@@ -55,7 +63,26 @@ fn helper_works() {
     }
 }
 
-fn start(dir: &std::path::Path) -> Child {
+/// Waits until another process has done as much: none must be so fast, or so early, that nothing
+/// is left to share.
+fn wait_for_company(dir: &Path) {
+    let busy = dir.join("busy");
+    std::fs::create_dir_all(&busy).unwrap();
+    std::fs::write(busy.join(std::process::id().to_string()), "").unwrap();
+    wait_until("another process works", || {
+        std::fs::read_dir(&busy).unwrap().count() >= 2
+    });
+}
+
+fn wait_until(what: &str, mut reached: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !reached() {
+        assert!(start.elapsed() < PATIENCE, "waited in vain until {what}");
+        sleep(Duration::from_millis(5));
+    }
+}
+
+fn start(dir: &Path) -> Child {
     Command::new(env::current_exe().unwrap())
         .args(["--exact", "helper_works", "--nocapture"])
         .env(DIR, dir)
@@ -70,14 +97,19 @@ fn processes_share_a_study_and_take_over_from_a_killed_one() {
     let mut watched = Ledger::create(dir.path()).unwrap();
     let mut killed = start(dir.path());
     let survivors = [start(dir.path()), start(dir.path())];
-    while watched.runs() < 20 {
+    wait_until("some runs are recorded", || {
         watched.refresh().unwrap();
-        sleep(Duration::from_millis(5));
-    }
+        watched.runs() >= 20
+    });
     killed.kill().unwrap();
     killed.wait().unwrap();
     for mut survivor in survivors {
-        assert!(survivor.wait().unwrap().success());
+        let mut ended = None;
+        wait_until("nothing is missing", || {
+            ended = survivor.try_wait().unwrap();
+            ended.is_some()
+        });
+        assert!(ended.unwrap().success());
     }
     watched.refresh().unwrap();
     assert!(watched.records().cloned().eq((1..=RUNS).map(record)));

@@ -23,7 +23,12 @@ fn start(limits: Limits) -> SocketAddr {
     address
 }
 
-fn quick() -> Limits {
+/// How long anything may take on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// So little that a client on a busy machine may be late against its will: for the tests that
+/// are about being late.
+fn impatient() -> Limits {
     Limits {
         request: Duration::from_millis(300),
         stalled: Duration::from_millis(300),
@@ -31,15 +36,15 @@ fn quick() -> Limits {
     }
 }
 
-/// Sends all at once and reads until the server closes.
+/// Sends all at once and reads until the server closes, which it may do before all is sent.
 fn exchange(address: SocketAddr, bytes: &[u8]) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
-    stream
-        .set_read_timeout(Some(Duration::from_secs(20)))
-        .unwrap();
-    stream.write_all(bytes).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let _ = stream.write_all(bytes);
     let mut answer = Vec::new();
-    stream.read_to_end(&mut answer).unwrap();
+    if let Err(error) = stream.read_to_end(&mut answer) {
+        assert_eq!(error.kind(), io::ErrorKind::ConnectionReset, "{error}");
+    }
     String::from_utf8(answer).unwrap()
 }
 
@@ -50,9 +55,9 @@ fn get(address: SocketAddr, path: &str) -> String {
 
 #[test]
 fn requests_in_one_packet_are_answered_in_order() {
-    let address = start(quick());
-    let one = |path: &str| format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n");
-    let all = one("/1") + &one("/2") + &one("/3");
+    let address = start(Limits::default());
+    let one = |path: &str, more: &str| format!("GET {path} HTTP/1.1\r\nHost: a\r\n{more}\r\n");
+    let all = one("/1", "") + &one("/2", "") + &one("/3", "Connection: close\r\n");
     let text = exchange(address, all.as_bytes());
     let places: Vec<usize> = ["for /1", "for /2", "for /3"]
         .map(|words| text.find(words).unwrap())
@@ -63,7 +68,7 @@ fn requests_in_one_packet_are_answered_in_order() {
 
 #[test]
 fn head_has_no_body_and_the_length_of_one() {
-    let address = start(quick());
+    let address = start(Limits::default());
     let text = exchange(
         address,
         b"HEAD /1 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
@@ -76,7 +81,7 @@ fn head_has_no_body_and_the_length_of_one() {
 
 #[test]
 fn what_a_client_has_is_not_sent_again() {
-    let address = start(quick());
+    let address = start(Limits::default());
     let stamp = ::report::stamp("you asked for /1");
     let text = format!(
         "GET /1 HTTP/1.1\r\nHost: a\r\nConnection: close\r\nIf-None-Match: W/\"{stamp}\"\r\n\r\n"
@@ -90,7 +95,7 @@ fn what_a_client_has_is_not_sent_again() {
 
 #[test]
 fn bad_requests_get_a_sentence_and_others_are_still_answered() {
-    let address = start(quick());
+    let address = start(Limits::default());
     for (bytes, status) in [
         (&b"\r\n\r\n"[..], "400"),
         (b"\x16\x03\x01\x02\x00\r\n\r\n", "400"),
@@ -121,53 +126,49 @@ fn bad_requests_get_a_sentence_and_others_are_still_answered() {
 
 #[test]
 fn slow_and_silent_clients_are_let_go() {
-    let address = start(quick());
+    let address = start(impatient());
     let start = Instant::now();
-    let mut slow = TcpStream::connect(address).unwrap();
-    slow.write_all(b"GET / HT").unwrap();
-    let mut silent = TcpStream::connect(address).unwrap();
-    let mut answer = String::new();
-    slow.read_to_string(&mut answer).unwrap();
+    // One that is held up before its first byte passes for silent: it tries again.
+    let slow = std::iter::repeat_with(|| exchange(address, b"GET / HT"));
+    let answer = slow
+        .take_while(|_| start.elapsed() < PATIENCE)
+        .find(|answer| !answer.is_empty());
+    let answer = answer.expect("the slow are told");
     assert!(answer.starts_with("HTTP/1.1 408"), "{answer}");
-    answer.clear();
-    silent.read_to_string(&mut answer).unwrap();
-    assert_eq!(answer, "");
-    assert!(start.elapsed() < Duration::from_secs(5));
+    assert_eq!(exchange(address, b""), "");
 }
 
 #[test]
 fn a_byte_at_a_time_does_not_buy_time() {
-    let address = start(quick());
+    let address = start(impatient());
     let mut stream = TcpStream::connect(address).unwrap();
     let start = Instant::now();
+    // At this pace the longest request that is read would take five minutes.
     let slowly = b"GET / HTTP/1.1\r\nX: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
     for byte in slowly.iter().cycle() {
-        if stream.write_all(&[*byte]).is_err() || start.elapsed() > Duration::from_secs(10) {
+        if stream.write_all(&[*byte]).is_err() {
             break;
         }
+        assert!(start.elapsed() < PATIENCE, "it may go on");
         std::thread::sleep(Duration::from_millis(20));
     }
-    assert!(start.elapsed() < Duration::from_secs(5));
 }
 
 #[test]
 fn a_client_that_does_not_read_is_let_go() {
     let limits = Limits {
         connections: 1,
-        ..quick()
+        ..impatient()
     };
     let address = start(limits);
     let mut deaf = TcpStream::connect(address).unwrap();
     for _ in 0..20 {
-        deaf.write_all(b"GET /large HTTP/1.1\r\nHost: a\r\n\r\n")
-            .unwrap();
+        // It may be let go already.
+        let _ = deaf.write_all(b"GET /large HTTP/1.1\r\nHost: a\r\n\r\n");
     }
     let start = Instant::now();
     while !get_or_nothing(address).contains("for /1") {
-        assert!(
-            start.elapsed() < Duration::from_secs(10),
-            "the place is never free"
-        );
+        assert!(start.elapsed() < PATIENCE, "the place is never free");
         std::thread::sleep(Duration::from_millis(50));
     }
 }
@@ -187,6 +188,7 @@ fn get_or_nothing(address: SocketAddr) -> String {
 fn too_many_are_told_to_come_again() {
     let limits = Limits {
         connections: 2,
+        request: PATIENCE,
         ..Limits::default()
     };
     let address = start(limits);
@@ -210,7 +212,12 @@ fn too_many_are_told_to_come_again() {
 
 #[test]
 fn many_at_once_are_answered() {
-    let address = start(Limits::default());
+    // A place is free again a moment after its client has gone: one for every request.
+    let limits = Limits {
+        connections: 1000,
+        ..Limits::default()
+    };
+    let address = start(limits);
     let clients: Vec<_> = (0..100)
         .map(|at| {
             std::thread::spawn(move || {
@@ -228,7 +235,7 @@ fn many_at_once_are_answered() {
 
 #[test]
 fn a_large_answer_is_whole() {
-    let address = start(quick());
+    let address = start(Limits::default());
     let answer = get(address, "/large");
     assert_eq!(
         answer.split("\r\n\r\n").nth(1).map(str::len),
