@@ -63,8 +63,9 @@ pub trait Supply: Sync {
     /// Whether this is the time to save the run, so many seconds after it was last saved.
     fn wants_checkpoint(&self, unsaved: Duration) -> bool;
 
-    /// A state to save: asked for, or because the run was stopped.
-    fn save(&self, run: &Run, checkpoint: Checkpoint);
+    /// A state to save: asked for, or because the run was stopped. Without it all would be lost since the
+    /// run was last saved, or taken: so much time, whoever else was trained in it.
+    fn save(&self, run: &Run, checkpoint: Checkpoint, unsaved: Duration);
 
     /// A run has ended.
     fn ended(&self, run: &Run, record: Record);
@@ -143,11 +144,11 @@ impl Pool {
                 return Ok(());
             }
             if supply.advanced(run, training.progress()).is_break() {
-                supply.save(run, training.checkpoint());
+                supply.save(run, training.checkpoint(), saved.elapsed());
                 return Ok(());
             }
             if supply.wants_checkpoint(saved.elapsed()) {
-                supply.save(run, training.checkpoint());
+                supply.save(run, training.checkpoint(), saved.elapsed());
                 saved = Instant::now();
             }
             pace.took(start.elapsed());
@@ -230,7 +231,7 @@ impl Supply for Listed<'_> {
         false
     }
 
-    fn save(&self, _: &Run, _: Checkpoint) {}
+    fn save(&self, _: &Run, _: Checkpoint, _: Duration) {}
 
     fn ended(&self, run: &Run, record: Record) {
         if let Some(at) = self.position(run) {

@@ -145,7 +145,7 @@ impl Supply for Desk {
         false
     }
 
-    fn save(&self, run: &Run, checkpoint: Checkpoint) {
+    fn save(&self, run: &Run, checkpoint: Checkpoint, _: Duration) {
         self.saved.lock().unwrap().insert(run.id(), checkpoint);
     }
 

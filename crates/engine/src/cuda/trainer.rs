@@ -233,7 +233,7 @@ impl Worker<'_> {
                 stop |= self.common.supply.advanced(run, progress) == ControlFlow::Break(());
             }
             if stop || self.common.supply.wants_checkpoint(saved.elapsed()) {
-                self.save(&cohort)?;
+                self.save(&cohort, saved.elapsed())?;
                 saved = Instant::now();
             }
             if stop {
@@ -244,9 +244,10 @@ impl Worker<'_> {
         Ok(ControlFlow::Continue(()))
     }
 
-    fn save(&self, cohort: &Cohort<'_>) -> Result<(), CudaError> {
+    fn save(&self, cohort: &Cohort<'_>, unsaved: Duration) -> Result<(), CudaError> {
         for (at, run, _) in cohort.running() {
-            self.common.supply.save(run, cohort.checkpoint(at)?);
+            let state = cohort.checkpoint(at)?;
+            self.common.supply.save(run, state, unsaved);
         }
         Ok(())
     }

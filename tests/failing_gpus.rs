@@ -1,0 +1,103 @@
+//! GPUs that fail, emulated: what is told, what is kept, and that the same command goes on.
+#![cfg(all(feature = "cuda", unix))]
+
+#[path = "../crates/engine/tests/emulator/libraries.rs"]
+mod libraries;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+/// The program on emulated GPUs, which keeps kernels in this folder or in that of all tests; none where
+/// they cannot be emulated.
+fn program(cache: Option<&Path>, gpus: &[(&str, &str)]) -> Option<Command> {
+    let folder = libraries::find()?;
+    let mut command = Command::new(env!("CARGO_BIN_EXE_noisescale"));
+    // Before all others, so it is found although a real one may be there.
+    command.env("LD_PRELOAD", folder.join("libcuda.so"));
+    command.env("NOISESCALE_NVRTC", &folder);
+    let all = folder.join("cache");
+    command.env("XDG_CACHE_HOME", cache.unwrap_or(&all));
+    command.envs(gpus.iter().copied());
+    Some(command)
+}
+
+/// A few steps of a small network.
+fn train(mut program: Command, device: &str) -> Output {
+    let network = ["train", "digits-mlp", "--width", "8", "--batch-size", "128"];
+    program.args(network).args(["--steps", "4"]);
+    program.args(["--device", device]).output().unwrap()
+}
+
+fn complaint(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).trim().to_owned()
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Files with this ending, at any depth.
+fn files(folder: &Path, ending: &str) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let found = entries.flat_map(|entry| match entry.path() {
+        path if path.is_dir() => files(&path, ending),
+        path => Vec::from_iter(path.to_string_lossy().ends_with(ending).then_some(path)),
+    });
+    found.collect()
+}
+
+/// A study of a network with these hidden layers, written to a folder.
+fn study(folder: &Path, hidden: &str, width: u32) -> PathBuf {
+    let text = format!(
+        r#"
+title = "long"
+seeds = 20
+[task]
+dataset = "digits"
+[family]
+kind = "mlp"
+hidden = {hidden}
+widths = [{width}]
+scheme = "ntk"
+[search]
+kind = "batch-size"
+learning_rate = 0.01
+batch_sizes = [16]
+[time]
+stall_after = 1.0
+epochs = 20000
+"#
+    );
+    let path = folder.join("long.toml");
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+/// Of a cohort each run has taken a small share of the time, and all of the time would be lost.
+#[test]
+fn a_cohort_is_saved_by_the_time_that_would_be_lost() {
+    let Some(mut program) = program(None, &[]) else {
+        return;
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let (study, out) = (study(dir.path(), "[1]", 8), dir.path().join("out"));
+    program.arg("run").arg(study).arg("--out").arg(&out);
+    program.args(["--device", "cuda", "--checkpoint-every", "1"]);
+    let mut running = program.spawn().unwrap();
+    let (start, patience) = (Instant::now(), Duration::from_secs(120));
+    let saved = || files(&out.join("checkpoints"), ".safetensors");
+    while saved().is_empty() && start.elapsed() < patience {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    running.kill().unwrap();
+    running.wait().unwrap();
+    let saved = saved();
+    let bytes = std::fs::read(saved.first().expect("it was saved")).unwrap();
+    let saved = engine::checkpoint::Checkpoint::from_bytes(&bytes).unwrap();
+    assert!(
+        saved.progress.spent < Duration::from_millis(800),
+        "a run of twenty is saved after a second: {:?}",
+        saved.progress
+    );
+}
