@@ -101,3 +101,27 @@ fn a_cohort_is_saved_by_the_time_that_would_be_lost() {
         saved.progress
     );
 }
+
+/// What a cohort takes is known before it is placed, what it takes while it is set up included.
+#[test]
+fn the_driver_is_not_asked_for_more_memory_than_there_is() {
+    // Two layers of 1536 weigh 9.4 MiB; they have velocities, and tables while they are drawn.
+    let dir = tempfile::tempdir().unwrap();
+    let study = study(dir.path(), "[1, 1]", 1536);
+    let mut trained = 0;
+    for mebibytes in ["20", "28", "32", "36", "40", "44", "52"] {
+        let Some(mut program) = program(None, &[("EMULATED_MEMORY", mebibytes)]) else {
+            return;
+        };
+        program.arg("train").arg(&study).args(["--width", "1536"]);
+        program.args(["--steps", "1", "--device", "cuda"]);
+        let output = program.output().unwrap();
+        let words = complaint(&output);
+        trained += u32::from(output.status.success());
+        assert!(
+            output.status.success() || words.contains("one run of this network"),
+            "{mebibytes} MiB: {words}"
+        );
+    }
+    assert!((1..7).contains(&trained), "{trained} of 7 amounts suffice");
+}
