@@ -125,3 +125,32 @@ fn the_driver_is_not_asked_for_more_memory_than_there_is() {
     }
     assert!((1..7).contains(&trained), "{trained} of 7 amounts suffice");
 }
+
+#[test]
+fn a_damaged_kernel_is_compiled_again() {
+    let cache = tempfile::tempdir().unwrap();
+    let Some(first) = program(Some(cache.path()), &[]) else {
+        return;
+    };
+    let output = train(first, "cuda");
+    assert!(output.status.success(), "{}", complaint(&output));
+    let kernels = files(cache.path(), ".cubin");
+    assert!(!kernels.is_empty());
+    for (at, kernel) in kernels.iter().enumerate() {
+        let mut code = std::fs::read(kernel).unwrap();
+        match at % 3 {
+            0 => code.truncate(code.len() / 2),
+            1 => code.clear(),
+            _ => code[100..200].fill(0x55),
+        }
+        std::fs::write(kernel, code).unwrap();
+    }
+    // It is then whole again.
+    for time in ["first", "second"] {
+        let output = train(program(Some(cache.path()), &[]).unwrap(), "cuda");
+        assert!(output.status.success(), "{time}: {}", complaint(&output));
+        assert_eq!(files(cache.path(), ".cubin").len(), kernels.len());
+    }
+    let left = files(cache.path(), "").len();
+    assert_eq!(left, kernels.len(), "nothing else is left behind");
+}

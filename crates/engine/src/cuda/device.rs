@@ -1,6 +1,7 @@
 //! A GPU that kernels can be launched on.
 
 use super::args::Address;
+use super::cache::Cache;
 use super::compiler::{Architecture, Compiler, HOPPER};
 use super::error::CudaError;
 use super::launch::{Kernel, Lane, Launch};
@@ -13,7 +14,6 @@ use cudarc::nvrtc::Ptx;
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::c_void;
-use std::fs;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -33,7 +33,7 @@ pub struct Device {
     name: String,
     architecture: Architecture,
     compiler: Compiler,
-    cache: Option<PathBuf>,
+    cache: Cache,
     /// Compiled kernels that are not loaded yet.
     compiled: Mutex<HashMap<Kernel, Vec<u8>>>,
     functions: Mutex<HashMap<Kernel, CudaFunction>>,
@@ -84,7 +84,7 @@ impl Device {
             name,
             architecture,
             compiler: Compiler::find()?,
-            cache,
+            cache: Cache::new(cache),
             compiled: Mutex::default(),
             functions: Mutex::default(),
             setup: Mutex::default(),
@@ -189,30 +189,18 @@ impl Device {
         Ok(function)
     }
 
-    /// From the cache, or compiled and put there. A cache that cannot be used is no harm.
+    /// From the cache, or compiled and put there.
     fn machine_code(&self, kernel: &Kernel) -> Result<Vec<u8>, CudaError> {
         let mut hash = Sha256::new();
         hash.update(kernel.source.text());
         let about = (&kernel.defines, self.architecture, self.compiler.version());
         hash.update(format!("{about:?}"));
         let name = hexadecimal(&hash.finalize()[..16]);
-        let file = self
-            .cache
-            .as_ref()
-            .map(|folder| folder.join(name).with_extension("cubin"));
-        if let Some(code) = file.as_ref().and_then(|file| fs::read(file).ok()) {
+        if let Some(code) = self.cache.get(&name) {
             return Ok(code);
         }
         let code = self.compiler.compile(kernel, self.architecture)?;
-        if let (Some(file), Some(folder)) = (file, &self.cache) {
-            let own = file.with_extension(format!(
-                "{}-{:?}",
-                std::process::id(),
-                std::thread::current().id()
-            ));
-            let written = fs::create_dir_all(folder).and_then(|()| fs::write(&own, &code));
-            let _ = written.and_then(|()| fs::rename(&own, &file));
-        }
+        self.cache.put(&name, &code);
         Ok(code)
     }
 

@@ -11,6 +11,7 @@
 mod affine;
 mod args;
 mod blueprint;
+mod cache;
 mod cohort;
 mod compiler;
 mod data;
