@@ -154,3 +154,43 @@ fn a_damaged_kernel_is_compiled_again() {
     let left = files(cache.path(), "").len();
     assert_eq!(left, kernels.len(), "nothing else is left behind");
 }
+
+#[test]
+fn a_driver_that_does_not_start_says_why() {
+    let broken = [("EMULATED_FAIL", "cuInit:1:803")];
+    let Some(program_on_broken) = program(None, &broken) else {
+        return;
+    };
+    let output = train(program_on_broken, "cuda");
+    let words = complaint(&output);
+    assert_eq!(output.status.code(), Some(2), "{words}");
+    assert!(
+        words.contains("unsupported display driver") && words.lines().count() == 1,
+        "{words}"
+    );
+    let output = train(program(None, &broken).unwrap(), "auto");
+    let words = complaint(&output);
+    assert!(output.status.success(), "{words}");
+    assert!(stdout(&output).contains("on cpu"));
+    assert!(
+        words.contains("on the processor") && words.contains("unsupported display driver"),
+        "{words}"
+    );
+}
+
+/// Nothing is wrong there, and nothing is said.
+#[test]
+fn a_driver_without_gpus_is_as_good_as_none() {
+    let none = [("EMULATED_FAIL", "cuInit:1:100")];
+    let Some(program_without) = program(None, &none) else {
+        return;
+    };
+    let output = train(program_without, "auto");
+    let words = complaint(&output);
+    assert!(output.status.success(), "{words}");
+    assert!(!words.contains("on the processor"), "{words}");
+    let output = train(program(None, &none).unwrap(), "cuda");
+    let words = complaint(&output);
+    assert_eq!(output.status.code(), Some(2), "{words}");
+    assert!(words.contains("the driver sees 0"), "{words}");
+}

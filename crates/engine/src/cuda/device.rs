@@ -8,7 +8,7 @@ use super::launch::{Kernel, Lane, Launch};
 use super::resident::Limits;
 use crate::data::hexadecimal;
 use cudarc::driver::{
-    CudaContext, CudaFunction, CudaGraph, CudaSlice, CudaStream, DevicePtr, result, sys,
+    CudaContext, CudaFunction, CudaGraph, CudaSlice, CudaStream, DevicePtr, DriverError, result, sys,
 };
 use cudarc::nvrtc::Ptx;
 use sha2::{Digest, Sha256};
@@ -40,13 +40,18 @@ pub struct Device {
     setup: Mutex<()>,
 }
 
-/// How many GPUs the driver sees; 0 without one.
-pub fn count() -> usize {
+/// How many GPUs the driver sees; 0 without a driver. One that does not start is an error: there may be
+/// GPUs.
+pub fn count() -> Result<usize, CudaError> {
     // SAFETY: asks only whether the driver's library can be loaded.
-    if !unsafe { sys::is_culib_present() } || result::init().is_err() {
-        return 0;
+    if !unsafe { sys::is_culib_present() } {
+        return Ok(0);
     }
-    CudaContext::device_count().map_or(0, |count| count.max(0) as usize)
+    match CudaContext::device_count() {
+        Ok(count) => Ok(count.max(0) as usize),
+        Err(DriverError(sys::CUresult::CUDA_ERROR_NO_DEVICE)) => Ok(0),
+        Err(error) => Err(CudaError::NotStarted(error)),
+    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -65,7 +70,7 @@ impl Device {
         if !unsafe { sys::is_culib_present() } {
             return Err(CudaError::NoDriver);
         }
-        let count = count();
+        let count = count()?;
         if ordinal >= count {
             return Err(CudaError::NoDevice { ordinal, count });
         }

@@ -11,6 +11,11 @@ pub enum CudaError {
         "no NVIDIA driver was found (libcuda is missing); install one, or train with `--device cpu`"
     )]
     NoDriver,
+    /// It is, and does not start: it may be older than its libraries, or not be loaded.
+    #[error(
+        "the NVIDIA driver does not start: {}; see whether `nvidia-smi` works, or train with `--device cpu`", describe(.0)
+    )]
+    NotStarted(DriverError),
     /// There is a driver, and no such GPU.
     #[error("there is no GPU {ordinal}: the driver sees {count}; see `nvidia-smi -L`")]
     NoDevice {

@@ -6,10 +6,13 @@ use std::process::Command;
 use std::sync::LazyLock;
 
 /// All that the libraries are made of, and kernels with them.
-const SOURCES: [(&str, &str); 7] = [
+const SOURCES: [(&str, &str); 10] = [
     ("compiler.cpp", include_str!("compiler.cpp")),
     ("driver.cpp", include_str!("driver.cpp")),
     ("emulated.hpp", include_str!("emulated.hpp")),
+    ("failures.cpp", include_str!("failures.cpp")),
+    ("failures.hpp", include_str!("failures.hpp")),
+    ("gpus.hpp", include_str!("gpus.hpp")),
     ("kernel.hpp", include_str!("kernel.hpp")),
     ("machine.hpp", include_str!("machine.hpp")),
     ("threads.cpp", include_str!("threads.cpp")),
@@ -18,7 +21,10 @@ const SOURCES: [(&str, &str); 7] = [
 
 /// Libraries by the names that the program looks for, and the files that each is made of.
 const LIBRARIES: [(&str, &[&str]); 2] = [
-    ("libcuda.so", &["driver.cpp", "threads.cpp", "units.cpp"]),
+    (
+        "libcuda.so",
+        &["driver.cpp", "failures.cpp", "threads.cpp", "units.cpp"],
+    ),
     ("libnvrtc.so", &["compiler.cpp"]),
 ];
 
