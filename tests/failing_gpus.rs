@@ -194,3 +194,15 @@ fn a_driver_without_gpus_is_as_good_as_none() {
     assert_eq!(output.status.code(), Some(2), "{words}");
     assert!(words.contains("the driver sees 0"), "{words}");
 }
+
+/// What follows from it, a graph that is no longer valid, is not what is told.
+#[test]
+fn a_launch_that_fails_while_it_is_captured_is_told() {
+    let Some(program) = program(None, &[("EMULATED_FAIL", "cuLaunchKernel:1:719")]) else {
+        return;
+    };
+    let output = train(program, "cuda");
+    let words = complaint(&output);
+    assert_eq!(output.status.code(), Some(1), "{words}");
+    assert!(words.contains("unspecified launch failure"), "{words}");
+}

@@ -285,8 +285,9 @@ impl Device {
         let side = self.stream()?;
         stream.begin_capture(MODE)?;
         let launched = (0..times).try_for_each(|_| self.launch_lanes(stream, &side, launches));
-        let graph = stream.end_capture(sys::CUgraphInstantiate_flags(0))?;
+        // What fails in it makes the whole capture invalid, which says less than why.
+        let graph = stream.end_capture(sys::CUgraphInstantiate_flags(0));
         launched?;
-        Ok(graph)
+        Ok(graph?)
     }
 }
