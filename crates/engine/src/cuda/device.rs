@@ -16,6 +16,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::ffi::c_void;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::Builder;
 
 /// Oldest compute capability with TF32 products and asynchronous copies.
 pub const OLDEST: Architecture = (8, 0);
@@ -75,7 +76,7 @@ impl Device {
             return Err(CudaError::NoDevice { ordinal, count });
         }
         let context = CudaContext::new(ordinal)?;
-        // SAFETY: every buffer is used on one stream only, so there is nothing to track.
+        // SAFETY: buffers shared between streams are written once and synchronized before others read them.
         unsafe { context.disable_event_tracking() };
         context.set_blocking_synchronize()?;
         let name = context.name()?;
@@ -98,7 +99,7 @@ impl Device {
 
     /// Held while a cohort is set up: while one thread captures a graph, no other may load
     /// kernels.
-    pub fn setting_up(&self) -> MutexGuard<'_, ()> {
+    pub(super) fn setting_up(&self) -> MutexGuard<'_, ()> {
         lock(&self.setup)
     }
 
@@ -136,13 +137,13 @@ impl Device {
     }
 
     /// A stream of its own.
-    pub fn stream(&self) -> Result<Arc<CudaStream>, CudaError> {
+    pub(super) fn stream(&self) -> Result<Arc<CudaStream>, CudaError> {
         Ok(self.context.new_stream()?)
     }
 
     /// Compiles what these launches need, several at a time. Takes seconds, so it should come
     /// before [`Device::setting_up`].
-    pub fn compile<'l>(&self, launches: impl Iterator<Item = &'l Launch>) -> Result<(), CudaError> {
+    pub(super) fn compile<'l>(&self, launches: impl Iterator<Item = &'l Launch>) -> Result<(), CudaError> {
         let needed: BTreeSet<&Kernel> = {
             let (functions, compiled) = (lock(&self.functions), lock(&self.compiled));
             let known = |kernel: &&Kernel| {
@@ -161,7 +162,12 @@ impl Device {
         let work = || std::iter::from_fn(next).try_for_each(compile);
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         std::thread::scope(|scope| {
-            let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+            // A system that gives fewer threads than there are cores compiles fewer at once.
+            let start = |_| Builder::new().spawn_scoped(scope, work).ok();
+            let threads: Vec<_> = (0..threads).map_while(start).collect();
+            if threads.is_empty() {
+                return work();
+            }
             threads
                 .into_iter()
                 .try_for_each(|thread| match thread.join() {
@@ -172,7 +178,7 @@ impl Device {
     }
 
     /// Loads what these launches need: none may be loaded while another thread captures a graph.
-    pub fn load_all(&self, launches: &[Launch]) -> Result<(), CudaError> {
+    pub(super) fn load_all(&self, launches: &[Launch]) -> Result<(), CudaError> {
         launches
             .iter()
             .try_for_each(|launch| self.load(&launch.kernel).map(|_| ()))
@@ -210,7 +216,7 @@ impl Device {
     }
 
     /// Launches kernels one after the other.
-    pub fn launch(&self, stream: &CudaStream, launches: &[Launch]) -> Result<(), CudaError> {
+    pub(super) fn launch(&self, stream: &CudaStream, launches: &[Launch]) -> Result<(), CudaError> {
         self.context.bind_to_thread()?;
         launches
             .iter()
@@ -274,7 +280,7 @@ impl Device {
     }
 
     /// Captures launches, repeated, as one graph.
-    pub fn graph(
+    pub(super) fn graph(
         &self,
         stream: &Arc<CudaStream>,
         launches: &[Launch],
