@@ -9,7 +9,7 @@ use engine::data::{self, Dataset, Store};
 use engine::kernels::Isa;
 use engine::pool::{Pool, Supply};
 use engine::train::Progress;
-use spec::{Outcome, Override, Record, Run, RunId, Study};
+use spec::{BatchSize, Outcome, Override, Record, Run, RunId, Study};
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -43,6 +43,7 @@ on_every_device!(
     a_stopped_run_goes_on_with_the_same_bits,
     a_foreign_checkpoint_is_left_aside,
     data_of_another_shape_are_refused,
+    an_error_ends_the_other_runs,
 );
 
 enum Device {
@@ -351,4 +352,21 @@ fn data_of_another_shape_are_refused(device: &Device) {
     let refused = device.try_train(&data, &Desk::new(std::slice::from_ref(run)));
     let reason = refused.expect_err("8×8 was planned");
     assert!(reason.contains("64"), "{reason}");
+}
+
+/// Two runs, the first so long that it only ends if it is stopped.
+fn long_and_short() -> Vec<Run> {
+    let long = ["time.epochs=2000", "time.stall_after=1.0"];
+    [runs(&long, 1), runs(&SHORT, 1)].concat()
+}
+
+/// The others do not go on for hours before it is told.
+fn an_error_ends_the_other_runs(device: &Device) {
+    let mut runs = long_and_short();
+    // More than there are examples.
+    runs[1].batch_size = BatchSize::new(4096).unwrap();
+    let desk = Desk::new(&runs);
+    let reason = device.try_train(&digits(), &desk).unwrap_err();
+    assert!(reason.contains("4096"), "{reason}");
+    assert!(desk.records.into_inner().unwrap().is_empty());
 }
