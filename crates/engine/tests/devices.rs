@@ -12,6 +12,7 @@ use engine::train::Progress;
 use spec::{BatchSize, Outcome, Override, Record, Run, RunId, Study};
 use std::collections::HashMap;
 use std::ops::ControlFlow;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Mutex;
 use std::time::Duration;
@@ -44,6 +45,7 @@ on_every_device!(
     a_foreign_checkpoint_is_left_aside,
     data_of_another_shape_are_refused,
     an_error_ends_the_other_runs,
+    a_panic_ends_the_other_runs,
 );
 
 enum Device {
@@ -99,6 +101,7 @@ struct Desk {
     records: Mutex<HashMap<RunId, Record>>,
     saved: Mutex<HashMap<RunId, Checkpoint>>,
     stop_at: u64,
+    panic_at: Option<RunId>,
 }
 
 impl Desk {
@@ -108,6 +111,7 @@ impl Desk {
             records: Mutex::default(),
             saved: Mutex::default(),
             stop_at: u64::MAX,
+            panic_at: None,
         }
     }
 
@@ -135,7 +139,8 @@ impl Supply for Desk {
         self.saved.lock().unwrap().remove(&run.id())
     }
 
-    fn advanced(&self, _: &Run, progress: &Progress) -> ControlFlow<()> {
+    fn advanced(&self, run: &Run, progress: &Progress) -> ControlFlow<()> {
+        assert!(self.panic_at != Some(run.id()), "on purpose");
         match progress.step >= self.stop_at {
             true => ControlFlow::Break(()),
             false => ControlFlow::Continue(()),
@@ -368,5 +373,15 @@ fn an_error_ends_the_other_runs(device: &Device) {
     let desk = Desk::new(&runs);
     let reason = device.try_train(&digits(), &desk).unwrap_err();
     assert!(reason.contains("4096"), "{reason}");
+    assert!(desk.records.into_inner().unwrap().is_empty());
+}
+
+/// A panic is a bug, and still nobody waits for what it held.
+fn a_panic_ends_the_other_runs(device: &Device) {
+    let runs = long_and_short();
+    let mut desk = Desk::new(&runs);
+    desk.panic_at = Some(runs[1].id());
+    let train = AssertUnwindSafe(|| device.try_train(&digits(), &desk));
+    assert!(catch_unwind(train).is_err());
     assert!(desk.records.into_inner().unwrap().is_empty());
 }

@@ -20,6 +20,7 @@ use cudarc::driver::{CudaGraph, CudaSlice, CudaStream};
 use spec::{CurvePoint, Outcome, Record, Run};
 use std::sync::Arc;
 use std::time::Instant;
+pub(super) use steps::STEPS_PER_GRAPH;
 use steps::{Steps, graph};
 
 /// One run of a cohort.
