@@ -12,6 +12,7 @@ use engine::kernels::Isa;
 use engine::train::{Compiled, Training};
 use networks::{MLP, ONE_LAYER, THREE_LAYERS, cases, data, run, some_cases};
 use spec::{LearningRate, Outcome, Run};
+use std::time::Instant;
 
 fn cpu_losses(run: &Run, data: &Dataset) -> (Vec<f64>, f64) {
     let compiled = Compiled::new(run).unwrap();
@@ -199,6 +200,32 @@ fn a_diverged_run_is_recorded_and_its_company_goes_on() {
         matches!(outcomes[1], Some(Outcome::Diverged { step }) if step < 20),
         "{outcomes:?}"
     );
+}
+
+/// Times of runs add up to the time of their cohort.
+#[test]
+fn time_is_shared_by_the_runs_under_way() {
+    let Some(gpu) = Gpu::open() else { return };
+    let device = gpu.device();
+    let good = run(MLP, &["task.dataset=\"mnist\""], 32, 0.5, 64);
+    let bad = Run {
+        learning_rate: LearningRate::new(1e12).unwrap(),
+        ..good.clone()
+    };
+    let on_device = DeviceData::new(&data(&good, &gpu), device).unwrap();
+    let plan = CohortPlan::new(&good, Precision::Tf32, device.limits().unwrap()).unwrap();
+    let mut members = vec![(good, None)];
+    members.extend((0..3).map(|seed| (Run { seed, ..bad.clone() }, None)));
+    let mut cohort = Cohort::new(device, &on_device, &plan, members).unwrap();
+    while cohort.running().count() > 1 {
+        cohort.advance(4).unwrap();
+    }
+    let (start, before) = (Instant::now(), cohort.progress(0).spent);
+    while cohort.running().next().is_some() {
+        cohort.advance(16).unwrap();
+    }
+    let (whole, own) = (start.elapsed(), cohort.progress(0).spent - before);
+    assert!(own > whole / 2, "{own:?} of {whole:?}");
 }
 
 #[test]
