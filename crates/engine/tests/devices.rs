@@ -43,6 +43,7 @@ on_every_device!(
     company_does_not_matter,
     a_stopped_run_goes_on_with_the_same_bits,
     a_foreign_checkpoint_is_left_aside,
+    a_checkpoint_from_beyond_the_end_is_left_aside,
     data_of_another_shape_are_refused,
     an_error_ends_the_other_runs,
     a_panic_ends_the_other_runs,
@@ -348,6 +349,21 @@ fn a_foreign_checkpoint_is_left_aside(device: &Device) {
     device.try_train(&digits(), &desk).unwrap();
     let record = &desk.into_records(&runs[1..])[0];
     assert_eq!(result(record), result(&device.train(&runs[1..])[0]));
+}
+
+/// Nor is a state that no run can be in.
+fn a_checkpoint_from_beyond_the_end_is_left_aside(device: &Device) {
+    let runs = runs(&SHORT, 1);
+    let mut desk = Desk::new(&runs);
+    desk.stop_at = 20;
+    device.try_train(&digits(), &desk).unwrap();
+    let mut saved = desk.saved.into_inner().unwrap();
+    saved.get_mut(&runs[0].id()).unwrap().progress.step = runs[0].steps + 1;
+    let mut desk = Desk::new(&runs);
+    desk.saved = Mutex::new(saved);
+    device.try_train(&digits(), &desk).unwrap();
+    let record = &desk.into_records(&runs)[0];
+    assert_eq!(result(record), result(&device.train(&runs)[0]));
 }
 
 fn data_of_another_shape_are_refused(device: &Device) {

@@ -204,6 +204,7 @@ impl Worker<'_> {
             let saved = self.common.supply.resume(&run);
             let saved = saved.filter(|saved| {
                 saved.continues(run.id(), &device)
+                    && saved.progress.is_within(&run)
                     && saved.fits(plan.weights_stride(), plan.statistics_len())
             });
             let step = saved.as_ref().map_or(0, |saved| saved.progress.step);
