@@ -1,4 +1,5 @@
-//! GPUs that fail, emulated: what is told, what is kept, and that the same command goes on.
+//! GPUs that fail, emulated, and what they need: what is told, what is kept, and that the same command
+//! goes on.
 #![cfg(all(feature = "cuda", unix))]
 
 #[path = "../crates/engine/tests/emulator/libraries.rs"]
@@ -205,4 +206,47 @@ fn a_launch_that_fails_while_it_is_captured_is_told() {
     let words = complaint(&output);
     assert_eq!(output.status.code(), Some(1), "{words}");
     assert!(words.contains("unspecified launch failure"), "{words}");
+}
+
+/// The folder that is named wins, wherever else a compiler is found by its usual name.
+#[test]
+fn the_named_compiler_is_the_one_that_is_used() {
+    let Some(mut program) = program(None, &[]) else {
+        return;
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let (named, other) = (dir.path().join("named"), dir.path().join("other"));
+    compiler(&named, "libnvrtc.so.12", 9);
+    compiler(&other, "libnvrtc.so", 1);
+    program.env("NOISESCALE_NVRTC", named);
+    program.env("LD_LIBRARY_PATH", other);
+    let output = program.args(["info", "--json"]).output().unwrap();
+    let words = stdout(&output);
+    assert!(words.contains("12.9") && !words.contains("12.1"), "{words}");
+}
+
+/// A library in the place of NVRTC that only knows its version, 12.`minor`.
+fn compiler(folder: &Path, name: &str, minor: u32) {
+    let functions = [
+        "CreateProgram",
+        "CompileProgram",
+        "GetErrorString",
+        "GetProgramLogSize",
+        "GetProgramLog",
+        "GetCUBINSize",
+        "GetCUBIN",
+        "DestroyProgram",
+    ];
+    let mut text = format!(
+        "extern \"C\" int nvrtcVersion(int* a, int* b) {{ *a = 12; *b = {minor}; return 0; }}\n"
+    );
+    for function in functions {
+        text += &format!("extern \"C\" int nvrtc{function}() {{ return 1; }}\n");
+    }
+    std::fs::create_dir(folder).unwrap();
+    std::fs::write(folder.join("stub.cpp"), text).unwrap();
+    let mut command = Command::new("c++");
+    command.current_dir(folder).args(["-shared", "-fPIC", "-o"]);
+    command.args([name, "stub.cpp", &format!("-Wl,-soname,{name}")]);
+    assert!(command.status().unwrap().success());
 }

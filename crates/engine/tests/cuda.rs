@@ -215,7 +215,15 @@ fn time_is_shared_by_the_runs_under_way() {
     let on_device = DeviceData::new(&data(&good, &gpu), device).unwrap();
     let plan = CohortPlan::new(&good, Precision::Tf32, device.limits().unwrap()).unwrap();
     let mut members = vec![(good, None)];
-    members.extend((0..3).map(|seed| (Run { seed, ..bad.clone() }, None)));
+    members.extend((0..3).map(|seed| {
+        (
+            Run {
+                seed,
+                ..bad.clone()
+            },
+            None,
+        )
+    }));
     let mut cohort = Cohort::new(device, &on_device, &plan, members).unwrap();
     while cohort.running().count() > 1 {
         cohort.advance(4).unwrap();

@@ -8,7 +8,8 @@ use super::launch::{Kernel, Lane, Launch};
 use super::resident::Limits;
 use crate::data::hexadecimal;
 use cudarc::driver::{
-    CudaContext, CudaFunction, CudaGraph, CudaSlice, CudaStream, DevicePtr, DriverError, result, sys,
+    CudaContext, CudaFunction, CudaGraph, CudaSlice, CudaStream, DevicePtr, DriverError, result,
+    sys,
 };
 use cudarc::nvrtc::Ptx;
 use sha2::{Digest, Sha256};
@@ -143,7 +144,10 @@ impl Device {
 
     /// Compiles what these launches need, several at a time. Takes seconds, so it should come
     /// before [`Device::setting_up`].
-    pub(super) fn compile<'l>(&self, launches: impl Iterator<Item = &'l Launch>) -> Result<(), CudaError> {
+    pub(super) fn compile<'l>(
+        &self,
+        launches: impl Iterator<Item = &'l Launch>,
+    ) -> Result<(), CudaError> {
         let needed: BTreeSet<&Kernel> = {
             let (functions, compiled) = (lock(&self.functions), lock(&self.compiled));
             let known = |kernel: &&Kernel| {

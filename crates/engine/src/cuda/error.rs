@@ -74,7 +74,9 @@ pub enum CudaError {
         floats: usize,
     },
     /// The system gives no thread for a cohort.
-    #[error("the GPU's threads cannot be started: {0}; see `ulimit -u`, or train with `--device cpu`")]
+    #[error(
+        "the GPU's threads cannot be started: {0}; see `ulimit -u`, or train with `--device cpu`"
+    )]
     Threads(#[from] std::io::Error),
     /// A graph without kernels, which no network has.
     #[error("the GPU's driver captured no kernels")]

@@ -19,6 +19,7 @@ mod device;
 mod emit;
 mod error;
 mod launch;
+mod nvrtc;
 mod plan;
 mod plane;
 mod product;

@@ -194,10 +194,7 @@ impl Product<'_> {
         // Whole panels of B are read, if only part of the last one is used.
         let panels = self.n.div_ceil(PANEL);
         let b_panel = last(b_far, panels, self.b_panel);
-        assert!(
-            b_panel.saturating_add(PANEL) <= self.b.len(),
-            "B is short"
-        );
+        assert!(b_panel.saturating_add(PANEL) <= self.b.len(), "B is short");
         // The last column lies farthest, unless panels overlap.
         assert!(panels == 1 || self.c_panel >= PANEL, "panels of C overlap");
         let c_panel = last(c_row, panels, self.c_panel);
