@@ -25,6 +25,19 @@ pub enum TrainError {
         /// All weights, or all activations of one layer.
         values: f64,
     },
+    /// The system does not give the memory that one run takes.
+    #[error(
+        "width {width} at batch size {batch}: a run takes {mebibytes} MiB, and the system has less left; give a \
+         smaller width or batch size, or train fewer runs at once by `--threads`"
+    )]
+    TooLittleMemory {
+        /// w.
+        width: Width,
+        /// B.
+        batch: BatchSize,
+        /// Weights with all that is kept of them, and activations.
+        mebibytes: usize,
+    },
     /// A batch needs more examples than there are.
     #[error("batch size {batch} exceeds the {examples} training examples; give a smaller one")]
     BatchTooLarge {
