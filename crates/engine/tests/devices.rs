@@ -320,22 +320,6 @@ fn the_processor_gives_the_same_bits_with_any_number_of_threads() {
     );
 }
 
-#[test]
-fn a_damaged_checkpoint_is_refused() {
-    let mut desk = Desk::new(&runs(&SHORT, 1));
-    desk.stop_at = 5;
-    Device::cpu().try_train(&digits(), &desk).unwrap();
-    let saved = desk.saved.into_inner().unwrap();
-    let bytes = saved.values().next().unwrap().to_bytes().unwrap();
-    assert!(Checkpoint::from_bytes(&bytes).is_ok());
-    for cut in [0, 7, 100, bytes.len() - 1] {
-        assert!(
-            Checkpoint::from_bytes(&bytes[..cut]).is_err(),
-            "cut at {cut}"
-        );
-    }
-}
-
 /// Another run's state is not gone on from.
 fn a_foreign_checkpoint_is_left_aside(device: &Device) {
     let runs = runs(&SHORT, 2);
