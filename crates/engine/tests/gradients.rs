@@ -100,6 +100,17 @@ fn dense_and_relu() {
     );
 }
 
+/// From 16 images on, both factors of the weight gradient are turned first.
+#[test]
+fn dense_in_batches_that_fill_panels() {
+    for batch in [16, 17, 35] {
+        let layers = vec![dense("a", 9), Layer::Relu, dense("b", 17), Layer::Relu];
+        let mut case = Case::new(Shape::flat(13), layers, Scheme::Ntk);
+        case.batch = batch;
+        check(&case);
+    }
+}
+
 #[test]
 fn dense_over_an_image_with_a_border() {
     // Both branches read one plane; the convolution's padding gives it a border.
