@@ -57,8 +57,8 @@ pub enum TrainError {
 }
 
 /// Whether weights and activations of a network lie within reach of the kernels. Counted in floating
-/// point, since widths may make the number of weights exceed 64 bits. So many examples are evaluated
-/// at a time.
+/// point, since widths may make the number of weights exceed 64 bits. `evaluated` is the size of an
+/// evaluation batch.
 pub fn check_reach(network: &Network, run: &Run, evaluated: usize) -> Result<(), TrainError> {
     let images = evaluated.max(run.batch_size.get() as usize) as f64;
     let size = |shape: Shape, border: usize| {

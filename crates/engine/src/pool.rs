@@ -57,7 +57,7 @@ pub trait Supply: Sync {
     /// A saved state of a run, if there is one to go on from.
     fn resume(&self, run: &Run) -> Option<Checkpoint>;
 
-    /// Where a run stands; may stop it there.
+    /// Where a run stands. `Break` asks the device to save and stop; a GPU stops the whole cohort.
     fn advanced(&self, run: &Run, progress: &Progress) -> ControlFlow<()>;
 
     /// Whether this is the time to save the run, so many seconds after it was last saved.

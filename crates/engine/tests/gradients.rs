@@ -112,6 +112,28 @@ fn dense_in_batches_that_fill_panels() {
 }
 
 #[test]
+fn relu_behind_layers_without_a_bias() {
+    let bare = [
+        Layer::Conv {
+            name: "a".into(),
+            channels: 5,
+            kernel: 3,
+            stride: 1,
+            padding: 1,
+            bias: false,
+        },
+        Layer::Relu,
+        Layer::Dense {
+            name: "b".into(),
+            units: 17,
+            bias: false,
+        },
+        Layer::Relu,
+    ];
+    check_both_schemes(IMAGE, &bare);
+}
+
+#[test]
 fn dense_over_an_image_with_a_border() {
     // Both branches read one plane; the convolution's padding gives it a border.
     let fork = Layer::Residual {
