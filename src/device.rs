@@ -135,7 +135,7 @@ impl DeviceArgs {
     /// GPUs, where there are some; those that cannot be used are worth a word.
     #[cfg(feature = "cuda")]
     fn gpus_if_any(&self) -> Option<Device> {
-        if engine::cuda::count() == 0 {
+        if matches!(engine::cuda::count(), Ok(0)) {
             return None;
         }
         let found = self.gpus(None);
@@ -175,7 +175,7 @@ pub fn without_cuda() -> anyhow::Error {
 /// Whether there is a GPU that this program could use.
 pub fn any_gpu() -> bool {
     #[cfg(feature = "cuda")]
-    return engine::cuda::count() > 0;
+    return engine::cuda::count().is_ok_and(|count| count > 0);
     #[cfg(not(feature = "cuda"))]
     return false;
 }
@@ -183,9 +183,10 @@ pub fn any_gpu() -> bool {
 /// One GPU, or all that the driver sees.
 #[cfg(feature = "cuda")]
 pub fn open_gpus(ordinal: Option<usize>) -> Result<Vec<engine::cuda::Device>> {
+    let mistake = |error: CudaError| Mistake(error.to_string());
     let ordinals = match ordinal {
         Some(ordinal) => ordinal..ordinal + 1,
-        None => 0..engine::cuda::count().max(1),
+        None => 0..engine::cuda::count().map_err(mistake)?.max(1),
     };
     let cache = engine::data::Store::from_environment()
         .root()
@@ -200,7 +201,7 @@ pub fn open_gpus(ordinal: Option<usize>) -> Result<Vec<engine::cuda::Device>> {
     }
     // Among several GPUs one may be too old.
     match reason {
-        Some(error) if gpus.is_empty() => Err(Mistake(error.to_string()).into()),
+        Some(error) if gpus.is_empty() => Err(mistake(error).into()),
         _ => Ok(gpus),
     }
 }

@@ -58,6 +58,30 @@ fn auto_always_trains() {
     assert!(text.contains("on cpu"), "{text}");
 }
 
+/// Memory that the system does not give ends the run with a sentence, not the program by a signal.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_run_too_large_for_memory_is_one_sentence() {
+    let dir = tempfile::tempdir().unwrap();
+    let study = dir.path().join("wide.toml");
+    let text = "[task]\ndataset = \"digits\"\n\
+        [family]\nkind = \"mlp\"\nhidden = [1, 1]\nwidths = [12000]\nscheme = \"ntk\"\n\
+        [search]\nkind = \"batch-size\"\nlearning_rate = 0.1\nbatch_sizes = [16]\n\
+        [time]\nepochs = 1\n";
+    std::fs::write(&study, text).unwrap();
+    let train = "ulimit -v 1500000; exec \"$0\" train \"$1\" --width 12000 --steps 1 --device cpu --threads 1";
+    let mut shell = Command::new("sh");
+    shell.args(["-c", train, env!("CARGO_BIN_EXE_noisescale")]);
+    let output = shell.arg(&study).output().unwrap();
+    let complaint = complaint(&output);
+    assert_eq!(output.status.code(), Some(1), "{complaint}");
+    assert_eq!(complaint.lines().count(), 1, "{complaint}");
+    assert!(
+        complaint.contains("MiB") && complaint.contains("smaller width"),
+        "{complaint}"
+    );
+}
+
 /// What the program says with emulated GPUs.
 #[cfg(feature = "cuda")]
 mod emulated {

@@ -62,8 +62,8 @@ impl Supply for Trial<'_> {
         self.list.wants_checkpoint(unsaved)
     }
 
-    fn save(&self, run: &Run, checkpoint: Checkpoint) {
-        self.list.save(run, checkpoint);
+    fn save(&self, run: &Run, checkpoint: Checkpoint, unsaved: Duration) {
+        self.list.save(run, checkpoint, unsaved);
     }
 
     fn ended(&self, run: &Run, record: Record) {

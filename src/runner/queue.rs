@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// A stopped run is saved when it is worth the file.
+/// A stopped run is saved when so much time would be lost without the file.
 const WORTH_SAVING: Duration = Duration::from_secs(5);
 /// Runs are claimed in parcels of about so many multiply–adds, some seconds of work.
 const PARCEL_PRODUCTS: f64 = 1e11;
@@ -139,11 +139,6 @@ impl<'a> Queue<'a> {
         self.checkpoints
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Whether a run that has taken so long has, or should have, a checkpoint.
-    fn worth_saving(&self, spent: Duration) -> bool {
-        spent >= WORTH_SAVING.min(self.save_every)
     }
 
     fn warn(&self, error: &LedgerError) {
@@ -281,8 +276,8 @@ impl Supply for Queue<'_> {
         unsaved >= self.save_every
     }
 
-    fn save(&self, run: &Run, checkpoint: Checkpoint) {
-        if !self.worth_saving(checkpoint.progress.spent) {
+    fn save(&self, run: &Run, checkpoint: Checkpoint, unsaved: Duration) {
+        if unsaved < WORTH_SAVING.min(self.save_every) {
             return;
         }
         let saved = match checkpoint.to_bytes() {
@@ -309,10 +304,7 @@ impl Desk for Queue<'_> {
         }
         drop(writer);
         self.display.ended(run, &record);
-        let spent = Duration::try_from_secs_f64(record.seconds).unwrap_or(Duration::MAX);
-        if self.worth_saving(spent)
-            && let Err(error) = self.checkpoints().delete(&run.id().to_string())
-        {
+        if let Err(error) = self.checkpoints().delete(&run.id().to_string()) {
             self.warn(&error);
         }
         Kept::Yes

@@ -5,6 +5,7 @@
 //! spare one, so a full vector load from any valid position stays inside it.
 
 use bytemuck::{Pod, Zeroable};
+use std::collections::TryReserveError;
 
 /// Floats in a cache line, and in the widest vector.
 pub const LINE: usize = 16;
@@ -12,6 +13,11 @@ pub const LINE: usize = 16;
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C, align(64))]
 struct Line([f32; LINE]);
+
+/// Lines of so many floats, with the spare one.
+fn lines(len: usize) -> usize {
+    len.div_ceil(LINE) + 1
+}
 
 /// Zero-initialized floats, aligned to a cache line, with a spare line behind them.
 #[derive(Clone)]
@@ -24,9 +30,17 @@ impl Buffer {
     /// `len` zeros.
     pub fn zeros(len: usize) -> Self {
         Self {
-            lines: vec![Line::zeroed(); len.div_ceil(LINE) + 1],
+            lines: vec![Line::zeroed(); lines(len)],
             len,
         }
+    }
+
+    /// `len` zeros, or an error where the system does not give the memory: for what grows with a network.
+    pub fn try_zeros(len: usize) -> Result<Self, TryReserveError> {
+        let mut zeros = Vec::new();
+        zeros.try_reserve_exact(lines(len))?;
+        zeros.resize(lines(len), Line::zeroed());
+        Ok(Self { lines: zeros, len })
     }
 
     /// A copy of these floats.
@@ -88,6 +102,13 @@ mod tests {
             assert_eq!(buffer.get().len(), len);
             assert!(buffer.with_spare().len() >= len + LINE);
             assert_eq!(buffer.get().as_ptr() as usize % 64, 0);
+            let tried = Buffer::try_zeros(len).unwrap();
+            assert!(tried.with_spare() == buffer.with_spare() && tried.len() == len);
         }
+    }
+
+    #[test]
+    fn memory_that_nobody_has_is_an_error() {
+        assert!(Buffer::try_zeros(1 << 58).is_err());
     }
 }

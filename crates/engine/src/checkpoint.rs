@@ -2,13 +2,16 @@
 //!
 //! Random streams are functions of the step, so weights, velocity, running
 //! statistics and what has happened so far are all there is to save. The file is
-//! safetensors with the progress as JSON in its metadata.
+//! safetensors with the progress as JSON in its metadata, and there with the SHA-256 of
+//! all the rest: a run would go on from altered values as from its own.
 
 use crate::buffer::Buffer;
+use crate::data::hexadecimal;
 use crate::net::Model;
 use crate::train::Progress;
 use safetensors::tensor::TensorView;
 use safetensors::{Dtype, SafeTensors};
+use sha2::{Digest, Sha256};
 use spec::RunId;
 use std::collections::HashMap;
 
@@ -34,7 +37,8 @@ pub enum CheckpointError {
     /// Not written by this program, or damaged.
     #[error("the checkpoint is damaged: {0}")]
     Damaged(String),
-    /// Of another run, or of another layout of the same network.
+    /// Of another run, of another layout of the same network, or of a release that did not write what this
+    /// one needs.
     #[error("the checkpoint belongs to another run or release")]
     Foreign,
 }
@@ -70,11 +74,17 @@ impl Checkpoint {
             views.push((*name, view.map_err(|error| damaged(&error))?));
         }
         let progress = serde_json::to_string(&self.progress).map_err(|error| damaged(&error))?;
+        let run = self.run.to_string();
+        let sum = checksum(
+            [&run, &self.device, &progress],
+            views.iter().map(|(_, view)| view.data()),
+        );
         let metadata = [
             ("format", FORMAT.to_owned()),
-            ("run", self.run.to_string()),
+            ("run", run),
             ("device", self.device.clone()),
             ("progress", progress),
+            ("sha256", sum),
         ];
         let metadata = metadata.map(|(key, value)| (key.to_owned(), value)).into();
         safetensors::serialize(views, Some(metadata)).map_err(|error| damaged(&error))
@@ -91,24 +101,52 @@ impl Checkpoint {
             return Err(CheckpointError::Foreign);
         }
         let file = SafeTensors::deserialize(bytes).map_err(|error| damaged(&error))?;
-        let floats = |name: &str| -> Result<Vec<f32>, CheckpointError> {
-            let tensor = file.tensor(name).map_err(|error| damaged(&error))?;
-            let quads = tensor.data().chunks_exact(4);
-            Ok(quads
-                .map(|quad| f32::from_le_bytes([quad[0], quad[1], quad[2], quad[3]]))
-                .collect())
+        let tensor = |name: &str| match file.tensor(name) {
+            Ok(tensor) if tensor.dtype() == Dtype::F32 => Ok(tensor),
+            Ok(_) => Err(damaged(&format!("`{name}` is not of 32-bit floats"))),
+            Err(error) => Err(damaged(&error)),
         };
-        let progress = serde_json::from_str(text("progress")?).map_err(|error| damaged(&error))?;
-        let run = RunId::try_from(text("run")?.clone()).map_err(|error| damaged(&error))?;
+        let tensors = [
+            tensor("weights")?,
+            tensor("velocity")?,
+            tensor("statistics")?,
+        ];
+        let [run, device, progress] = [text("run")?, text("device")?, text("progress")?];
+        let sum = checksum(
+            [run, device, progress],
+            tensors.iter().map(TensorView::data),
+        );
+        if *text("sha256")? != sum {
+            return Err(damaged(&"its checksum is of other values"));
+        }
+        let [weights, velocity, statistics] = tensors.map(|tensor| floats(tensor.data()));
         Ok(Self {
-            run,
-            device: text("device")?.clone(),
+            run: RunId::try_from(run.clone()).map_err(|error| damaged(&error))?,
+            device: device.clone(),
             model: Model {
-                weights: Buffer::from_slice(&floats("weights")?),
-                statistics: floats("statistics")?,
+                weights: Buffer::from_slice(&weights),
+                statistics,
             },
-            velocity: Buffer::from_slice(&floats("velocity")?),
-            progress,
+            velocity: Buffer::from_slice(&velocity),
+            progress: serde_json::from_str(progress).map_err(|error| damaged(&error))?,
         })
     }
+}
+
+fn floats(bytes: &[u8]) -> Vec<f32> {
+    let quads = bytes.chunks_exact(4);
+    quads
+        .map(|quad| f32::from_le_bytes([quad[0], quad[1], quad[2], quad[3]]))
+        .collect()
+}
+
+/// SHA-256 of the texts and tensors of a checkpoint, each after its length.
+fn checksum<'a>(texts: [&'a String; 3], tensors: impl Iterator<Item = &'a [u8]>) -> String {
+    let mut hash = Sha256::new();
+    let texts = texts.into_iter().map(String::as_bytes);
+    for part in texts.chain(tensors) {
+        hash.update((part.len() as u64).to_le_bytes());
+        hash.update(part);
+    }
+    hexadecimal(&hash.finalize())
 }

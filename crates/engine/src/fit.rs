@@ -25,6 +25,19 @@ pub enum TrainError {
         /// All weights, or all activations of one layer.
         values: f64,
     },
+    /// The system does not give the memory that one run takes.
+    #[error(
+        "width {width} at batch size {batch}: a run takes {mebibytes} MiB, and the system has less left; give a \
+         smaller width or batch size, or train fewer runs at once by `--threads`"
+    )]
+    TooLittleMemory {
+        /// w.
+        width: Width,
+        /// B.
+        batch: BatchSize,
+        /// Weights with all that is kept of them, and activations.
+        mebibytes: usize,
+    },
     /// A batch needs more examples than there are.
     #[error("batch size {batch} exceeds the {examples} training examples; give a smaller one")]
     BatchTooLarge {
@@ -44,8 +57,8 @@ pub enum TrainError {
 }
 
 /// Whether weights and activations of a network lie within reach of the kernels. Counted in floating
-/// point, since widths may make the number of weights exceed 64 bits. So many examples are evaluated
-/// at a time.
+/// point, since widths may make the number of weights exceed 64 bits. `evaluated` is the size of an
+/// evaluation batch.
 pub fn check_reach(network: &Network, run: &Run, evaluated: usize) -> Result<(), TrainError> {
     let images = evaluated.max(run.batch_size.get() as usize) as f64;
     let size = |shape: Shape, border: usize| {

@@ -12,7 +12,7 @@ use crate::train::{Compiled, Progress, Status, TrainError, Training};
 use spec::{BatchSize, Record, Run, Width};
 use std::collections::HashMap;
 use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::Builder;
 use std::time::{Duration, Instant};
@@ -57,14 +57,15 @@ pub trait Supply: Sync {
     /// A saved state of a run, if there is one to go on from.
     fn resume(&self, run: &Run) -> Option<Checkpoint>;
 
-    /// Where a run stands; may stop it there.
+    /// Where a run stands. `Break` asks the device to save and stop; a GPU stops the whole cohort.
     fn advanced(&self, run: &Run, progress: &Progress) -> ControlFlow<()>;
 
     /// Whether this is the time to save the run, so many seconds after it was last saved.
     fn wants_checkpoint(&self, unsaved: Duration) -> bool;
 
-    /// A state to save: asked for, or because the run was stopped.
-    fn save(&self, run: &Run, checkpoint: Checkpoint);
+    /// A state to save: asked for, or because the run was stopped. Without it all would be lost since the
+    /// run was last saved, or taken: so much time, whoever else was trained in it.
+    fn save(&self, run: &Run, checkpoint: Checkpoint, unsaved: Duration);
 
     /// A run has ended.
     fn ended(&self, run: &Run, record: Record);
@@ -95,17 +96,47 @@ impl Programs {
     }
 }
 
+/// Raised by a thread that ends in an error or a panic: the others save what they have and end.
+#[derive(Debug, Default)]
+pub(crate) struct Alarm(AtomicBool);
+
+impl Alarm {
+    /// Does the work of a thread.
+    pub fn watch<T, E>(&self, work: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+        let raise = Raise(self);
+        let done = work();
+        if done.is_ok() {
+            std::mem::forget(raise);
+        }
+        done
+    }
+
+    /// Whether a thread has failed.
+    pub fn is_raised(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Raises the alarm when it is dropped.
+struct Raise<'a>(&'a Alarm);
+
+impl Drop for Raise<'_> {
+    fn drop(&mut self) {
+        self.0.0.store(true, Ordering::Relaxed);
+    }
+}
+
 impl Pool {
     /// Trains what the supply gives until it gives no more.
     pub fn train(&self, data: &Dataset, supply: &dyn Supply) -> Result<(), TrainError> {
-        let programs = Programs(Mutex::default());
-        let work = || -> Result<(), TrainError> {
-            while let Some(run) = supply.take() {
-                let compiled = programs.of(&run)?;
-                self.train_one(&run, data, &compiled, supply)?;
-            }
-            Ok(())
+        let worker = Worker {
+            isa: self.isa,
+            data,
+            supply,
+            programs: Programs(Mutex::default()),
+            alarm: Alarm::default(),
         };
+        let work = || worker.alarm.watch(|| worker.train_all());
         std::thread::scope(|scope| {
             // A system that gives fewer threads than asked for trains fewer runs at once.
             let start = |_| Builder::new().spawn_scoped(scope, work).ok();
@@ -121,16 +152,32 @@ impl Pool {
                 })
         })
     }
+}
+
+/// Trains one run at a time; all threads share one.
+struct Worker<'a> {
+    isa: Isa,
+    data: &'a Dataset,
+    supply: &'a dyn Supply,
+    programs: Programs,
+    alarm: Alarm,
+}
+
+impl Worker<'_> {
+    fn train_all(&self) -> Result<(), TrainError> {
+        while !self.alarm.is_raised()
+            && let Some(run) = self.supply.take()
+        {
+            let compiled = self.programs.of(&run)?;
+            self.train(&run, &compiled)?;
+        }
+        Ok(())
+    }
 
     /// Trains one run, reporting and saving as it goes.
-    fn train_one(
-        &self,
-        run: &Run,
-        data: &Dataset,
-        compiled: &Compiled,
-        supply: &dyn Supply,
-    ) -> Result<(), TrainError> {
-        let mut training = Training::new(run, data, compiled, self.isa)?;
+    fn train(&self, run: &Run, compiled: &Compiled) -> Result<(), TrainError> {
+        let supply = self.supply;
+        let mut training = Training::new(run, self.data, compiled, self.isa)?;
         if let Some(checkpoint) = supply.resume(run) {
             training.restore(checkpoint);
         }
@@ -142,12 +189,13 @@ impl Pool {
                 supply.ended(run, training.record(outcome));
                 return Ok(());
             }
-            if supply.advanced(run, training.progress()).is_break() {
-                supply.save(run, training.checkpoint());
+            let stop = supply.advanced(run, training.progress()).is_break();
+            if stop || self.alarm.is_raised() {
+                supply.save(run, training.checkpoint(), saved.elapsed());
                 return Ok(());
             }
             if supply.wants_checkpoint(saved.elapsed()) {
-                supply.save(run, training.checkpoint());
+                supply.save(run, training.checkpoint(), saved.elapsed());
                 saved = Instant::now();
             }
             pace.took(start.elapsed());
@@ -230,7 +278,7 @@ impl Supply for Listed<'_> {
         false
     }
 
-    fn save(&self, _: &Run, _: Checkpoint) {}
+    fn save(&self, _: &Run, _: Checkpoint, _: Duration) {}
 
     fn ended(&self, run: &Run, record: Record) {
         if let Some(at) = self.position(run) {

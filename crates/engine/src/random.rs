@@ -55,22 +55,21 @@ impl Stream {
         philox(counter, self.key)
     }
 
-    /// `count` normal numbers of mean 0 (Box–Muller), four to a block.
-    pub fn normals(&self, position: u64, count: usize, deviation: f64) -> Vec<f32> {
-        let blocks = u32::try_from(count.div_ceil(4)).expect("a tensor stays under 16 Gi values");
-        let mut values = Vec::with_capacity(blocks as usize * 4);
-        for lane in 0..blocks {
+    /// Normal numbers of mean 0 (Box–Muller), four to a block.
+    pub fn normals(&self, position: u64, values: &mut [f32], deviation: f64) {
+        let blocks = values.len().div_ceil(4);
+        let blocks = u32::try_from(blocks).expect("a tensor stays under 16 Gi values");
+        for (lane, four) in (0..blocks).zip(values.chunks_mut(4)) {
             let [a, b, c, d] = self.block(position, lane);
-            for (radius, angle) in [(a, b), (c, d)] {
+            for ((radius, angle), pair) in [(a, b), (c, d)].into_iter().zip(four.chunks_mut(2)) {
                 // (0, 1], so that the logarithm is finite.
                 let uniform = (f64::from(radius) + 1.0) / 4_294_967_296.0;
                 let radius = deviation * (-2.0 * uniform.ln()).sqrt();
                 let (sin, cos) = (TAU * f64::from(angle) / 4_294_967_296.0).sin_cos();
-                values.extend([(radius * cos) as f32, (radius * sin) as f32]);
+                let both = [(radius * cos) as f32, (radius * sin) as f32];
+                pair.copy_from_slice(&both[..pair.len()]);
             }
         }
-        values.truncate(count);
-        values
     }
 }
 
@@ -239,8 +238,8 @@ mod tests {
 
     #[test]
     fn normals_have_their_moments() {
-        let sample = Stream::new(5, Purpose::InitialWeights).normals(0, 200_001, 2.0);
-        assert_eq!(sample.len(), 200_001);
+        let mut sample = vec![f32::NAN; 200_001];
+        Stream::new(5, Purpose::InitialWeights).normals(0, &mut sample, 2.0);
         let n = sample.len() as f64;
         let mean = sample.iter().map(|x| f64::from(*x)).sum::<f64>() / n;
         let moment = |k: i32| {

@@ -10,6 +10,7 @@ use crate::kernels::rowwise::Step;
 use crate::kernels::{Isa, softmax};
 use crate::net::{Descent, Learner, Mode, Model, Program, Use, Workspace};
 use spec::{Augmentation, BatchSize, CurvePoint, Network, Outcome, Record, Run, Setting, Width};
+use std::collections::TryReserveError;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -136,23 +137,30 @@ impl<'a> Training<'a> {
         let Compiled {
             train, evaluate, ..
         } = programs;
-        let weights =
-            train
-                .weights()
-                .initial(run.setting.scheme, run.setting.weight_scale, run.seed);
+        let short = |_: TryReserveError| TrainError::TooLittleMemory {
+            width: run.width,
+            batch: run.batch_size,
+            mebibytes: programs.bytes_per_run() >> 20,
+        };
+        let (setting, weights) = (&run.setting, train.weights());
+        let zeros = || Buffer::try_zeros(weights.len()).map_err(short);
+        let workspace = |program, purpose| Workspace::new(program, isa, purpose).map_err(short);
         Ok(Self {
             run,
             data,
             programs,
             isa,
-            velocity: Buffer::zeros(weights.len()),
-            gradients: Buffer::zeros(weights.len()),
+            velocity: zeros()?,
+            gradients: zeros()?,
+            workspace: workspace(train, Use::Training)?,
+            evaluation: workspace(evaluate, Use::Evaluation)?,
+            // Last, because it takes time to draw them.
             model: Model {
-                weights,
+                weights: weights
+                    .initial(setting.scheme, setting.weight_scale, run.seed)
+                    .map_err(short)?,
                 statistics: train.initial_statistics(),
             },
-            workspace: Workspace::new(train, isa, Use::Training),
-            evaluation: Workspace::new(evaluate, isa, Use::Evaluation),
             order: Order::new(run.seed, examples as u32, batch),
             indices: vec![0; batch as usize],
             labels: vec![0; batch as usize],

@@ -12,6 +12,7 @@ use engine::kernels::Isa;
 use engine::train::{Compiled, Training};
 use networks::{MLP, ONE_LAYER, THREE_LAYERS, cases, data, run, some_cases};
 use spec::{LearningRate, Outcome, Run};
+use std::time::Instant;
 
 fn cpu_losses(run: &Run, data: &Dataset) -> (Vec<f64>, f64) {
     let compiled = Compiled::new(run).unwrap();
@@ -20,29 +21,29 @@ fn cpu_losses(run: &Run, data: &Dataset) -> (Vec<f64>, f64) {
     (losses, training.accuracy(&data.test))
 }
 
-/// Losses of the first run of a cohort, step by step, and its accuracy at the end.
-fn gpu_losses(
-    device: &Device,
-    runs: &[Run],
-    data: &DeviceData,
-    precision: Precision,
-) -> (Vec<f64>, f64) {
-    let plan = CohortPlan::new(&runs[0], precision, device.limits().unwrap()).unwrap();
-    losses_by(&plan, device, runs, data)
+/// What a cohort's first run does, step by step, and which runs diverge meanwhile.
+struct Course {
+    losses: Vec<f64>,
+    /// At the end.
+    accuracy: f64,
+    diverged: Vec<usize>,
 }
 
-fn losses_by(
-    plan: &CohortPlan,
-    device: &Device,
-    runs: &[Run],
-    data: &DeviceData,
-) -> (Vec<f64>, f64) {
+fn course(device: &Device, runs: &[Run], data: &DeviceData, precision: Precision) -> Course {
+    let plan = CohortPlan::new(&runs[0], precision, device.limits().unwrap()).unwrap();
+    course_by(&plan, device, runs, data)
+}
+
+fn course_by(plan: &CohortPlan, device: &Device, runs: &[Run], data: &DeviceData) -> Course {
     let members = runs.iter().map(|run| (run.clone(), None)).collect();
     let mut cohort = Cohort::new(device, data, plan, members).unwrap();
-    let mut losses = Vec::new();
+    let mut course = Course {
+        losses: Vec::new(),
+        accuracy: f64::NAN,
+        diverged: Vec::new(),
+    };
     let (mut sum, mut count) = (0.0, 0);
-    let mut accuracy = f64::NAN;
-    while cohort.step() < runs[0].steps && !accuracy.is_finite() {
+    while cohort.step() < runs[0].steps && !course.accuracy.is_finite() {
         let ended = cohort.advance(1).unwrap();
         count += 1;
         let progress = cohort.progress(0);
@@ -52,16 +53,18 @@ fn losses_by(
             Some(point) if evaluated => point.training_loss.unwrap() * f64::from(count),
             _ => progress.loss_sum,
         };
-        losses.push(total - sum);
+        course.losses.push(total - sum);
         (sum, count) = if evaluated { (0.0, 0) } else { (total, count) };
         if ended.iter().any(|(at, _)| *at == 0) {
-            accuracy = progress
-                .curve
-                .last()
-                .map_or(f64::NAN, |point| point.test_accuracy);
+            let last = progress.curve.last();
+            course.accuracy = last.map_or(f64::NAN, |point| point.test_accuracy);
         }
+        let diverged = ended
+            .iter()
+            .filter(|(_, outcome)| matches!(outcome, Outcome::Diverged { .. }));
+        course.diverged.extend(diverged.map(|(at, _)| *at));
     }
-    (losses, accuracy)
+    course
 }
 
 fn greatest_difference(losses: &[f64], expected: &[f64]) -> f64 {
@@ -69,7 +72,21 @@ fn greatest_difference(losses: &[f64], expected: &[f64]) -> f64 {
         .iter()
         .zip(expected)
         .map(|(a, b)| (a / b - 1.0).abs());
-    differences.fold(0.0, |most, one| if one <= most { most } else { one })
+    // NaN is the greatest of all, wherever it stands.
+    differences.fold(0.0, |most: f64, one| match most.is_nan() || one <= most {
+        true => most,
+        false => one,
+    })
+}
+
+#[test]
+fn a_difference_that_is_no_number_is_not_forgotten() {
+    assert_eq!(greatest_difference(&[1.0, 3.0, 1.0], &[1.0, 2.0, 1.0]), 0.5);
+    for at in 0..3 {
+        let mut losses = [1.0; 3];
+        losses[at] = f64::NAN;
+        assert!(greatest_difference(&losses, &[1.0; 3]).is_nan(), "{at}");
+    }
 }
 
 #[test]
@@ -88,7 +105,9 @@ fn first_losses_agree_with_the_cpu() {
                 continue;
             }
             let runs = [run.clone()];
-            let (losses, accuracy) = gpu_losses(device, &runs, &on_device, precision);
+            let Course {
+                losses, accuracy, ..
+            } = course(device, &runs, &on_device, precision);
             let difference = greatest_difference(&losses, &expected);
             let off = (accuracy - expected_accuracy).abs();
             println!(
@@ -116,7 +135,8 @@ fn company_changes_rounding_only() {
     let device = gpu.device();
     for (name, run) in some_cases(&gpu, |_| true) {
         let data = DeviceData::new(&data(&run, &gpu), device).unwrap();
-        let alone = gpu_losses(device, std::slice::from_ref(&run), &data, Precision::Fp32).0;
+        let alone = std::slice::from_ref(&run);
+        let alone = course(device, alone, &data, Precision::Fp32).losses;
         let mut company = vec![run.clone()];
         let others = if gpu.is_emulated() { 2 } else { 5 };
         company.extend((0..others).map(|seed| Run {
@@ -125,9 +145,10 @@ fn company_changes_rounding_only() {
             ..run.clone()
         }));
         // One of them diverges at once.
-        company[2].learning_rate = LearningRate::new(1e9).unwrap();
-        let together = gpu_losses(device, &company, &data, Precision::Fp32).0;
-        let difference = greatest_difference(&together, &alone);
+        company[2].learning_rate = LearningRate::new(1e36).unwrap();
+        let together = course(device, &company, &data, Precision::Fp32);
+        assert_eq!(together.diverged, [2], "{name}");
+        let difference = greatest_difference(&together.losses, &alone);
         println!("{name}: {difference:.1e}");
         assert!(difference < 1e-4, "{name}: {difference}");
     }
@@ -163,7 +184,7 @@ fn warps_multiply_together_as_one_by_one() {
                 ..own
             };
             let plan = CohortPlan::new(&run, Precision::Tf32, limits).unwrap();
-            losses_by(&plan, device, std::slice::from_ref(&run), &data).0
+            course_by(&plan, device, std::slice::from_ref(&run), &data).losses
         };
         let (together, one_by_one) = (losses(true), losses(false));
         let difference = greatest_difference(&together, &one_by_one);
@@ -199,6 +220,40 @@ fn a_diverged_run_is_recorded_and_its_company_goes_on() {
         matches!(outcomes[1], Some(Outcome::Diverged { step }) if step < 20),
         "{outcomes:?}"
     );
+}
+
+/// Times of runs add up to the time of their cohort.
+#[test]
+fn time_is_shared_by_the_runs_under_way() {
+    let Some(gpu) = Gpu::open() else { return };
+    let device = gpu.device();
+    let good = run(MLP, &["task.dataset=\"mnist\""], 32, 0.5, 64);
+    let bad = Run {
+        learning_rate: LearningRate::new(1e12).unwrap(),
+        ..good.clone()
+    };
+    let on_device = DeviceData::new(&data(&good, &gpu), device).unwrap();
+    let plan = CohortPlan::new(&good, Precision::Tf32, device.limits().unwrap()).unwrap();
+    let mut members = vec![(good, None)];
+    members.extend((0..3).map(|seed| {
+        (
+            Run {
+                seed,
+                ..bad.clone()
+            },
+            None,
+        )
+    }));
+    let mut cohort = Cohort::new(device, &on_device, &plan, members).unwrap();
+    while cohort.running().count() > 1 {
+        cohort.advance(4).unwrap();
+    }
+    let (start, before) = (Instant::now(), cohort.progress(0).spent);
+    while cohort.running().next().is_some() {
+        cohort.advance(16).unwrap();
+    }
+    let (whole, own) = (start.elapsed(), cohort.progress(0).spent - before);
+    assert!(own > whole / 2, "{own:?} of {whole:?}");
 }
 
 #[test]

@@ -191,11 +191,13 @@ fn what_is_not_there_names_what_is() {
 #[test]
 fn what_does_not_fit_is_refused() {
     let bytes = |shape, n| npy("|u1", false, shape, &vec![1; n]);
-    let cases: [(&str, Vec<u8>, &str); 9] = [
+    let cases: [(&str, Vec<u8>, &str); 11] = [
         ("x", bytes("(3,)", 3), "(n, h, w)"),
         ("x", bytes("(1, 1, 1, 1, 3)", 3), "(n, h, w)"),
         ("x", bytes("(0, 1, 2)", 0), "above 0"),
         ("x", bytes("(3, 3, 8, 8)", 576), "transpose(0, 2, 3, 1)"),
+        ("x", bytes("(3, 3, 6, 5)", 270), "transpose(0, 2, 3, 1)"),
+        ("x", bytes("(3, 1, 8, 8)", 192), "transpose(0, 2, 3, 1)"),
         (
             "x",
             bytes("(2, 1, 2)", 4),
@@ -224,6 +226,26 @@ fn what_does_not_fit_is_refused() {
     own[2].1 = npy("<f4", false, "(1, 1, 2)", &le_floats(&[2.0; 2]));
     let message = refusal(&own, |_| ());
     assert!(message.contains("as-is"), "{message}");
+}
+
+#[test]
+fn signals_of_many_channels_and_images_of_three_rows_are_read() {
+    for (training, test, shape) in [
+        ("(3, 1, 6, 8)", "(1, 1, 6, 8)", [1, 6, 8]),
+        ("(3, 3, 6, 4)", "(1, 3, 6, 4)", [3, 6, 4]),
+    ] {
+        let [height, width, channels] = shape;
+        let size = height * width * channels;
+        let values = |n: usize| (0..n * size).map(|i| i as u8).collect::<Vec<_>>();
+        let mut own = replaced("x", npy("|u1", false, training, &values(3)));
+        own[2].1 = npy("|u1", false, test, &values(1));
+        let expected = Shape {
+            height,
+            width,
+            channels,
+        };
+        assert_eq!(read(&own, |_| ()).unwrap().content.shape, expected);
+    }
 }
 
 proptest! {

@@ -9,9 +9,10 @@ use engine::data::{self, Dataset, Store};
 use engine::kernels::Isa;
 use engine::pool::{Pool, Supply};
 use engine::train::Progress;
-use spec::{Outcome, Override, Record, Run, RunId, Study};
+use spec::{BatchSize, Outcome, Override, Record, Run, RunId, Study};
 use std::collections::HashMap;
 use std::ops::ControlFlow;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Mutex;
 use std::time::Duration;
@@ -42,7 +43,10 @@ on_every_device!(
     company_does_not_matter,
     a_stopped_run_goes_on_with_the_same_bits,
     a_foreign_checkpoint_is_left_aside,
+    a_checkpoint_from_beyond_the_end_is_left_aside,
     data_of_another_shape_are_refused,
+    an_error_ends_the_other_runs,
+    a_panic_ends_the_other_runs,
 );
 
 enum Device {
@@ -98,6 +102,7 @@ struct Desk {
     records: Mutex<HashMap<RunId, Record>>,
     saved: Mutex<HashMap<RunId, Checkpoint>>,
     stop_at: u64,
+    panic_at: Option<RunId>,
 }
 
 impl Desk {
@@ -107,6 +112,7 @@ impl Desk {
             records: Mutex::default(),
             saved: Mutex::default(),
             stop_at: u64::MAX,
+            panic_at: None,
         }
     }
 
@@ -134,7 +140,8 @@ impl Supply for Desk {
         self.saved.lock().unwrap().remove(&run.id())
     }
 
-    fn advanced(&self, _: &Run, progress: &Progress) -> ControlFlow<()> {
+    fn advanced(&self, run: &Run, progress: &Progress) -> ControlFlow<()> {
+        assert!(self.panic_at != Some(run.id()), "on purpose");
         match progress.step >= self.stop_at {
             true => ControlFlow::Break(()),
             false => ControlFlow::Continue(()),
@@ -145,7 +152,7 @@ impl Supply for Desk {
         false
     }
 
-    fn save(&self, run: &Run, checkpoint: Checkpoint) {
+    fn save(&self, run: &Run, checkpoint: Checkpoint, _: Duration) {
         self.saved.lock().unwrap().insert(run.id(), checkpoint);
     }
 
@@ -313,22 +320,6 @@ fn the_processor_gives_the_same_bits_with_any_number_of_threads() {
     );
 }
 
-#[test]
-fn a_damaged_checkpoint_is_refused() {
-    let mut desk = Desk::new(&runs(&SHORT, 1));
-    desk.stop_at = 5;
-    Device::cpu().try_train(&digits(), &desk).unwrap();
-    let saved = desk.saved.into_inner().unwrap();
-    let bytes = saved.values().next().unwrap().to_bytes().unwrap();
-    assert!(Checkpoint::from_bytes(&bytes).is_ok());
-    for cut in [0, 7, 100, bytes.len() - 1] {
-        assert!(
-            Checkpoint::from_bytes(&bytes[..cut]).is_err(),
-            "cut at {cut}"
-        );
-    }
-}
-
 /// Another run's state is not gone on from.
 fn a_foreign_checkpoint_is_left_aside(device: &Device) {
     let runs = runs(&SHORT, 2);
@@ -344,6 +335,21 @@ fn a_foreign_checkpoint_is_left_aside(device: &Device) {
     assert_eq!(result(record), result(&device.train(&runs[1..])[0]));
 }
 
+/// Nor is a state that no run can be in.
+fn a_checkpoint_from_beyond_the_end_is_left_aside(device: &Device) {
+    let runs = runs(&SHORT, 1);
+    let mut desk = Desk::new(&runs);
+    desk.stop_at = 20;
+    device.try_train(&digits(), &desk).unwrap();
+    let mut saved = desk.saved.into_inner().unwrap();
+    saved.get_mut(&runs[0].id()).unwrap().progress.step = runs[0].steps + 1;
+    let mut desk = Desk::new(&runs);
+    desk.saved = Mutex::new(saved);
+    device.try_train(&digits(), &desk).unwrap();
+    let record = &desk.into_records(&runs)[0];
+    assert_eq!(result(record), result(&device.train(&runs)[0]));
+}
+
 fn data_of_another_shape_are_refused(device: &Device) {
     let run = &runs(&[], 1)[0];
     let mut data = digits();
@@ -351,4 +357,31 @@ fn data_of_another_shape_are_refused(device: &Device) {
     let refused = device.try_train(&data, &Desk::new(std::slice::from_ref(run)));
     let reason = refused.expect_err("8×8 was planned");
     assert!(reason.contains("64"), "{reason}");
+}
+
+/// Two runs, the first so long that it only ends if it is stopped.
+fn long_and_short() -> Vec<Run> {
+    let long = ["time.epochs=2000", "time.stall_after=1.0"];
+    [runs(&long, 1), runs(&SHORT, 1)].concat()
+}
+
+/// The others do not go on for hours before it is told.
+fn an_error_ends_the_other_runs(device: &Device) {
+    let mut runs = long_and_short();
+    // More than there are examples.
+    runs[1].batch_size = BatchSize::new(4096).unwrap();
+    let desk = Desk::new(&runs);
+    let reason = device.try_train(&digits(), &desk).unwrap_err();
+    assert!(reason.contains("4096"), "{reason}");
+    assert!(desk.records.into_inner().unwrap().is_empty());
+}
+
+/// A panic is a bug, and still nobody waits for what it held.
+fn a_panic_ends_the_other_runs(device: &Device) {
+    let runs = long_and_short();
+    let mut desk = Desk::new(&runs);
+    desk.panic_at = Some(runs[1].id());
+    let train = AssertUnwindSafe(|| device.try_train(&digits(), &desk));
+    assert!(catch_unwind(train).is_err());
+    assert!(desk.records.into_inner().unwrap().is_empty());
 }

@@ -100,6 +100,39 @@ fn dense_and_relu() {
     );
 }
 
+/// From 16 images on, both factors of the weight gradient are turned first.
+#[test]
+fn dense_in_batches_that_fill_panels() {
+    for batch in [16, 17, 35] {
+        let layers = vec![dense("a", 9), Layer::Relu, dense("b", 17), Layer::Relu];
+        let mut case = Case::new(Shape::flat(13), layers, Scheme::Ntk);
+        case.batch = batch;
+        check(&case);
+    }
+}
+
+#[test]
+fn relu_behind_layers_without_a_bias() {
+    let bare = [
+        Layer::Conv {
+            name: "a".into(),
+            channels: 5,
+            kernel: 3,
+            stride: 1,
+            padding: 1,
+            bias: false,
+        },
+        Layer::Relu,
+        Layer::Dense {
+            name: "b".into(),
+            units: 17,
+            bias: false,
+        },
+        Layer::Relu,
+    ];
+    check_both_schemes(IMAGE, &bare);
+}
+
 #[test]
 fn dense_over_an_image_with_a_border() {
     // Both branches read one plane; the convolution's padding gives it a border.

@@ -4,7 +4,7 @@
 
 use super::error::CudaError;
 use super::launch::Kernel;
-use cudarc::nvrtc::{result, sys};
+use super::nvrtc::Nvrtc;
 use std::ffi::CString;
 use std::path::{Path, PathBuf};
 
@@ -20,34 +20,25 @@ pub const HOPPER: Architecture = (9, 0);
 
 /// The compiler, after it was found.
 #[derive(Debug, Clone, Copy)]
-pub struct Compiler(());
+pub struct Compiler(Nvrtc);
 
 impl Compiler {
     /// Loads NVRTC from the named folder, the system, the CUDA toolkit or a Python environment, its own
     /// one among them.
     pub fn find() -> Result<Self, CudaError> {
         if let Some(folder) = std::env::var_os(COMPILER_VARIABLE).map(PathBuf::from) {
-            return match load_from(&folder) {
-                true => Ok(Self(())),
-                false => Err(CudaError::NoCompilerThere { folder }),
-            };
+            let found = load_from(&folder).map(Self);
+            return found.ok_or(CudaError::NoCompilerThere { folder });
         }
-        // SAFETY: NVRTC's initialization has no preconditions.
-        let loaded = unsafe { sys::is_culib_present() }
-            || usual_folders().iter().any(|folder| load_from(folder));
-        if loaded {
-            Ok(Self(()))
-        } else {
-            Err(CudaError::NoCompiler)
-        }
+        let names = cudarc::get_lib_name_candidates("nvrtc");
+        let by_name = names.iter().find_map(Nvrtc::load);
+        let found = by_name.or_else(|| usual_folders().iter().find_map(|folder| load_from(folder)));
+        found.map(Self).ok_or(CudaError::NoCompiler)
     }
 
     /// Version, as (major, minor).
     pub fn version(&self) -> (i32, i32) {
-        let (mut major, mut minor) = (0, 0);
-        // SAFETY: the library is loaded and both pointers are valid.
-        unsafe { sys::nvrtcVersion(&raw mut major, &raw mut minor) };
-        (major, minor)
+        self.0.version()
     }
 
     /// Machine code of a kernel.
@@ -56,7 +47,6 @@ impl Compiler {
         kernel: &Kernel,
         architecture: Architecture,
     ) -> Result<Vec<u8>, CudaError> {
-        let text = CString::new(kernel.source.text()).expect("sources have no zero bytes");
         let (major, minor) = architecture;
         let own = if architecture == HOPPER { "a" } else { "" };
         let mut options = vec![
@@ -64,54 +54,21 @@ impl Compiler {
             "--std=c++17".to_owned(),
             "-default-device".to_owned(),
         ];
-        options.extend(
-            kernel
-                .defines
-                .iter()
-                .map(|(name, value)| format!("-D{name}={value}")),
-        );
-        let failed = |log: String| CudaError::Compile {
+        let defines = kernel.defines.iter();
+        options.extend(defines.map(|(name, value)| format!("-D{name}={value}")));
+        let text = |text: String| CString::new(text).expect("neither has zero bytes");
+        let options: Vec<CString> = options.into_iter().map(text).collect();
+        let compiled = self.0.compile(&text(kernel.source.text()), &options);
+        compiled.map_err(|log| CudaError::Compile {
             kernel: format!("{:?} {:?}", kernel.source, kernel.defines),
             log,
-        };
-        let program = result::create_program(&text, None).map_err(|e| failed(format!("{e:?}")))?;
-        // SAFETY: the program was just made, and is destroyed below and not used after that.
-        let code = unsafe {
-            match result::compile_program(program, &options) {
-                Ok(()) => machine_code(program).map_err(|e| failed(format!("{e:?}"))),
-                Err(error) => Err(failed(match result::get_program_log(program) {
-                    Ok(log) => {
-                        let bytes: Vec<u8> = log.iter().map(|c| *c as u8).collect();
-                        String::from_utf8_lossy(&bytes).replace('\0', "")
-                    }
-                    Err(_) => format!("{error:?}"),
-                })),
-            }
-        };
-        // SAFETY: as above. A program that cannot be destroyed is only memory lost.
-        let _ = unsafe { result::destroy_program(program) };
-        code
+        })
     }
 }
 
-/// # Safety
-/// The program has been compiled for a real architecture.
-unsafe fn machine_code(program: sys::nvrtcProgram) -> Result<Vec<u8>, result::NvrtcError> {
-    let mut size = 0;
-    // SAFETY: the program is valid, and the buffer has the size that NVRTC asks for.
-    unsafe {
-        sys::nvrtcGetCUBINSize(program, &raw mut size).result()?;
-        let mut code = vec![0u8; size];
-        sys::nvrtcGetCUBIN(program, code.as_mut_ptr().cast()).result()?;
-        Ok(code)
-    }
-}
-
-/// Loads the library for good, so that later lookups by name find it.
-fn load_from(folder: &Path) -> bool {
-    let Ok(entries) = std::fs::read_dir(folder) else {
-        return false;
-    };
+/// NVRTC from a folder, under whatever version its name ends with.
+fn load_from(folder: &Path) -> Option<Nvrtc> {
+    let entries = std::fs::read_dir(folder).ok()?;
     let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
     files.sort();
     let named = |file: &PathBuf, start: &str| {
@@ -122,22 +79,12 @@ fn load_from(folder: &Path) -> bool {
     };
     // The compiler itself looks for its built-ins by name.
     for file in files.iter().filter(|file| named(file, "libnvrtc-builtins")) {
-        load(file);
+        // SAFETY: they are tables, without initializers.
+        let library = unsafe { libloading::Library::new(file) };
+        library.map(std::mem::forget).unwrap_or_default();
     }
-    let compilers = files.iter().filter(|file| named(file, "libnvrtc.so"));
-    // SAFETY: asks only whether a library of that name can be loaded.
-    compilers.into_iter().any(|file| load(file)) && unsafe { sys::is_culib_present() }
-}
-
-fn load(file: &Path) -> bool {
-    // SAFETY: loading NVRTC runs its initializers only.
-    match unsafe { libloading::Library::new(file) } {
-        Ok(library) => {
-            std::mem::forget(library);
-            true
-        }
-        Err(_) => false,
-    }
+    let mut compilers = files.iter().filter(|file| named(file, "libnvrtc.so"));
+    compilers.find_map(Nvrtc::load)
 }
 
 fn usual_folders() -> Vec<PathBuf> {

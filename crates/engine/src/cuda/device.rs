@@ -1,21 +1,23 @@
 //! A GPU that kernels can be launched on.
 
 use super::args::Address;
+use super::cache::Cache;
 use super::compiler::{Architecture, Compiler, HOPPER};
 use super::error::CudaError;
 use super::launch::{Kernel, Lane, Launch};
 use super::resident::Limits;
 use crate::data::hexadecimal;
 use cudarc::driver::{
-    CudaContext, CudaFunction, CudaGraph, CudaSlice, CudaStream, DevicePtr, result, sys,
+    CudaContext, CudaFunction, CudaGraph, CudaSlice, CudaStream, DevicePtr, DriverError, result,
+    sys,
 };
 use cudarc::nvrtc::Ptx;
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::c_void;
-use std::fs;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::Builder;
 
 /// Oldest compute capability with TF32 products and asynchronous copies.
 pub const OLDEST: Architecture = (8, 0);
@@ -33,20 +35,25 @@ pub struct Device {
     name: String,
     architecture: Architecture,
     compiler: Compiler,
-    cache: Option<PathBuf>,
+    cache: Cache,
     /// Compiled kernels that are not loaded yet.
     compiled: Mutex<HashMap<Kernel, Vec<u8>>>,
     functions: Mutex<HashMap<Kernel, CudaFunction>>,
     setup: Mutex<()>,
 }
 
-/// How many GPUs the driver sees; 0 without one.
-pub fn count() -> usize {
+/// How many GPUs the driver sees; 0 without a driver. One that does not start is an error: there may be
+/// GPUs.
+pub fn count() -> Result<usize, CudaError> {
     // SAFETY: asks only whether the driver's library can be loaded.
-    if !unsafe { sys::is_culib_present() } || result::init().is_err() {
-        return 0;
+    if !unsafe { sys::is_culib_present() } {
+        return Ok(0);
     }
-    CudaContext::device_count().map_or(0, |count| count.max(0) as usize)
+    match CudaContext::device_count() {
+        Ok(count) => Ok(count.max(0) as usize),
+        Err(DriverError(sys::CUresult::CUDA_ERROR_NO_DEVICE)) => Ok(0),
+        Err(error) => Err(CudaError::NotStarted(error)),
+    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -65,12 +72,12 @@ impl Device {
         if !unsafe { sys::is_culib_present() } {
             return Err(CudaError::NoDriver);
         }
-        let count = count();
+        let count = count()?;
         if ordinal >= count {
             return Err(CudaError::NoDevice { ordinal, count });
         }
         let context = CudaContext::new(ordinal)?;
-        // SAFETY: every buffer is used on one stream only, so there is nothing to track.
+        // SAFETY: buffers shared between streams are written once and synchronized before others read them.
         unsafe { context.disable_event_tracking() };
         context.set_blocking_synchronize()?;
         let name = context.name()?;
@@ -84,7 +91,7 @@ impl Device {
             name,
             architecture,
             compiler: Compiler::find()?,
-            cache,
+            cache: Cache::new(cache),
             compiled: Mutex::default(),
             functions: Mutex::default(),
             setup: Mutex::default(),
@@ -93,7 +100,7 @@ impl Device {
 
     /// Held while a cohort is set up: while one thread captures a graph, no other may load
     /// kernels.
-    pub fn setting_up(&self) -> MutexGuard<'_, ()> {
+    pub(super) fn setting_up(&self) -> MutexGuard<'_, ()> {
         lock(&self.setup)
     }
 
@@ -131,13 +138,16 @@ impl Device {
     }
 
     /// A stream of its own.
-    pub fn stream(&self) -> Result<Arc<CudaStream>, CudaError> {
+    pub(super) fn stream(&self) -> Result<Arc<CudaStream>, CudaError> {
         Ok(self.context.new_stream()?)
     }
 
     /// Compiles what these launches need, several at a time. Takes seconds, so it should come
     /// before [`Device::setting_up`].
-    pub fn compile<'l>(&self, launches: impl Iterator<Item = &'l Launch>) -> Result<(), CudaError> {
+    pub(super) fn compile<'l>(
+        &self,
+        launches: impl Iterator<Item = &'l Launch>,
+    ) -> Result<(), CudaError> {
         let needed: BTreeSet<&Kernel> = {
             let (functions, compiled) = (lock(&self.functions), lock(&self.compiled));
             let known = |kernel: &&Kernel| {
@@ -156,7 +166,12 @@ impl Device {
         let work = || std::iter::from_fn(next).try_for_each(compile);
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         std::thread::scope(|scope| {
-            let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+            // A system that gives fewer threads than there are cores compiles fewer at once.
+            let start = |_| Builder::new().spawn_scoped(scope, work).ok();
+            let threads: Vec<_> = (0..threads).map_while(start).collect();
+            if threads.is_empty() {
+                return work();
+            }
             threads
                 .into_iter()
                 .try_for_each(|thread| match thread.join() {
@@ -167,7 +182,7 @@ impl Device {
     }
 
     /// Loads what these launches need: none may be loaded while another thread captures a graph.
-    pub fn load_all(&self, launches: &[Launch]) -> Result<(), CudaError> {
+    pub(super) fn load_all(&self, launches: &[Launch]) -> Result<(), CudaError> {
         launches
             .iter()
             .try_for_each(|launch| self.load(&launch.kernel).map(|_| ()))
@@ -189,35 +204,23 @@ impl Device {
         Ok(function)
     }
 
-    /// From the cache, or compiled and put there. A cache that cannot be used is no harm.
+    /// From the cache, or compiled and put there.
     fn machine_code(&self, kernel: &Kernel) -> Result<Vec<u8>, CudaError> {
         let mut hash = Sha256::new();
         hash.update(kernel.source.text());
         let about = (&kernel.defines, self.architecture, self.compiler.version());
         hash.update(format!("{about:?}"));
         let name = hexadecimal(&hash.finalize()[..16]);
-        let file = self
-            .cache
-            .as_ref()
-            .map(|folder| folder.join(name).with_extension("cubin"));
-        if let Some(code) = file.as_ref().and_then(|file| fs::read(file).ok()) {
+        if let Some(code) = self.cache.get(&name) {
             return Ok(code);
         }
         let code = self.compiler.compile(kernel, self.architecture)?;
-        if let (Some(file), Some(folder)) = (file, &self.cache) {
-            let own = file.with_extension(format!(
-                "{}-{:?}",
-                std::process::id(),
-                std::thread::current().id()
-            ));
-            let written = fs::create_dir_all(folder).and_then(|()| fs::write(&own, &code));
-            let _ = written.and_then(|()| fs::rename(&own, &file));
-        }
+        self.cache.put(&name, &code);
         Ok(code)
     }
 
     /// Launches kernels one after the other.
-    pub fn launch(&self, stream: &CudaStream, launches: &[Launch]) -> Result<(), CudaError> {
+    pub(super) fn launch(&self, stream: &CudaStream, launches: &[Launch]) -> Result<(), CudaError> {
         self.context.bind_to_thread()?;
         launches
             .iter()
@@ -281,7 +284,7 @@ impl Device {
     }
 
     /// Captures launches, repeated, as one graph.
-    pub fn graph(
+    pub(super) fn graph(
         &self,
         stream: &Arc<CudaStream>,
         launches: &[Launch],
@@ -292,8 +295,9 @@ impl Device {
         let side = self.stream()?;
         stream.begin_capture(MODE)?;
         let launched = (0..times).try_for_each(|_| self.launch_lanes(stream, &side, launches));
-        let graph = stream.end_capture(sys::CUgraphInstantiate_flags(0))?;
+        // What fails in it makes the whole capture invalid, which says less than why.
+        let graph = stream.end_capture(sys::CUgraphInstantiate_flags(0));
         launched?;
-        Ok(graph)
+        Ok(graph?)
     }
 }

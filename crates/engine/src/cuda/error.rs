@@ -11,6 +11,11 @@ pub enum CudaError {
         "no NVIDIA driver was found (libcuda is missing); install one, or train with `--device cpu`"
     )]
     NoDriver,
+    /// It is, and does not start: it may be older than its libraries, or not be loaded.
+    #[error(
+        "the NVIDIA driver does not start: {}; see whether `nvidia-smi` works, or train with `--device cpu`", describe(.0)
+    )]
+    NotStarted(DriverError),
     /// There is a driver, and no such GPU.
     #[error("there is no GPU {ordinal}: the driver sees {count}; see `nvidia-smi -L`")]
     NoDevice {
@@ -68,6 +73,11 @@ pub enum CudaError {
         /// How many there are.
         floats: usize,
     },
+    /// The system gives no thread for a cohort.
+    #[error(
+        "the GPU's threads cannot be started: {0}; see `ulimit -u`, or train with `--device cpu`"
+    )]
+    Threads(#[from] std::io::Error),
     /// A graph without kernels, which no network has.
     #[error("the GPU's driver captured no kernels")]
     EmptyGraph,

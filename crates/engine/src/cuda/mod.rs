@@ -11,6 +11,7 @@
 mod affine;
 mod args;
 mod blueprint;
+mod cache;
 mod cohort;
 mod compiler;
 mod data;
@@ -18,6 +19,7 @@ mod device;
 mod emit;
 mod error;
 mod launch;
+mod nvrtc;
 mod plan;
 mod plane;
 mod product;

@@ -14,6 +14,8 @@ use spec::{Parameter, Run};
 /// Most images of an evaluation at a time.
 const EVALUATION_BATCH: usize = 1024;
 const LEAST_EVALUATION_BATCH: usize = 16;
+/// Most initial weights that are drawn at a time.
+const DRAWN_AT_A_TIME: usize = 1 << 20;
 /// Bytes that an evaluation's activations should stay under.
 const EVALUATION_BYTES: usize = 2 << 30;
 
@@ -168,10 +170,17 @@ impl CohortPlan {
         }
     }
 
-    /// Bytes of device memory that a cohort of so many runs takes.
+    /// Initial weights that are drawn at a time.
+    pub(super) fn drawn_at_a_time(&self) -> usize {
+        self.print.weights.len().clamp(1, DRAWN_AT_A_TIME)
+    }
+
+    /// Bytes of device memory that a cohort of so many runs takes, most of them until it ends. While
+    /// initial weights are drawn, two tables by weight and one by parameter are there besides.
     pub fn bytes(&self, replicas: usize, data: &DeviceData) -> usize {
         let emitted = self.emit(replicas, data, 0, 0);
-        emitted.memory + 4 * emitted.tables.len()
+        let drawing = 8 * (self.drawn_at_a_time() + self.print.weights.deviation.len());
+        emitted.memory + 4 * emitted.tables.len() + drawing
     }
 
     /// The largest cohort of at most `wanted` runs that stays under so many bytes.

@@ -54,8 +54,7 @@ pub fn gpus() -> Result<Vec<Gpu>, CudaError> {
     if !unsafe { sys::is_culib_present() } {
         return Err(CudaError::NoDriver);
     }
-    result::init()?;
-    (0..count()).map(|ordinal| gpu(ordinal as i32)).collect()
+    (0..count()?).map(|ordinal| gpu(ordinal as i32)).collect()
 }
 
 fn gpu(ordinal: i32) -> Result<Gpu, CudaError> {

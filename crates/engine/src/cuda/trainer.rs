@@ -3,7 +3,7 @@
 //! Each GPU has a few workers, and each worker one cohort at a time on a stream of its own: while
 //! one waits for its host, or its kernels do not fill the GPU, the others use it.
 
-use super::cohort::{Cohort, device_name};
+use super::cohort::{Cohort, STEPS_PER_GRAPH, device_name};
 use super::data::DeviceData;
 use super::device::Device;
 use super::error::CudaError;
@@ -11,12 +11,12 @@ use super::plan::CohortPlan;
 use super::product::Precision;
 use crate::checkpoint::Checkpoint;
 use crate::data::Dataset;
-use crate::pool::{Pace, Supply};
+use crate::pool::{Alarm, Pace, Supply};
 use spec::Run;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
+use std::thread::Builder;
 use std::time::{Duration, Instant};
 
 /// Cohorts in flight on a GPU.
@@ -25,8 +25,6 @@ const WORKERS: usize = 4;
 const MOST_RUNS: usize = 128;
 /// How often a cohort reports and can be stopped.
 const REPORT_EVERY: Duration = Duration::from_millis(200);
-/// Steps between two reports, at least: those of the longer graph.
-const FEWEST_STEPS: u64 = 16;
 /// Share of the free memory that cohorts may take together.
 const MEMORY_SHARE: f64 = 0.9;
 
@@ -53,10 +51,10 @@ impl Gpus {
         let placed: Vec<DeviceData> = (self.devices.iter())
             .map(|device| DeviceData::new(data, device))
             .collect::<Result<_, _>>()?;
-        let common = Common {
+        let common = &Common {
             supply,
             taking: Mutex::new(()),
-            failed: AtomicBool::new(false),
+            alarm: Alarm::default(),
             precision: self.precision,
         };
         let budgets = (self.devices.iter())
@@ -74,9 +72,12 @@ impl Gpus {
                         device,
                         data,
                         budget,
-                        common: &common,
+                        common,
                     };
-                    threads.push(scope.spawn(move || worker.work()));
+                    let work = move || common.alarm.watch(|| worker.train_all());
+                    let thread = Builder::new().spawn_scoped(scope, work);
+                    // Those that have begun end when one of them cannot.
+                    threads.push(common.alarm.watch(|| thread)?);
                 }
             }
             let ended = threads.into_iter().map(|thread| match thread.join() {
@@ -94,8 +95,7 @@ struct Common<'a> {
     supply: &'a dyn Supply,
     /// Held while a cohort is gathered: two workers would share out what belongs together.
     taking: Mutex<()>,
-    /// One worker has failed; the others save what they have and end.
-    failed: AtomicBool,
+    alarm: Alarm,
     precision: Precision,
 }
 
@@ -121,15 +121,29 @@ impl Budget {
     }
 
     /// Takes memory, when others have left enough.
-    fn take(&self, bytes: usize) {
+    fn take(&self, bytes: usize) -> Taken<'_> {
         let left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
         let enough = self.freed.wait_while(left, |left| *left < bytes);
         *enough.unwrap_or_else(PoisonError::into_inner) -= bytes;
+        Taken {
+            budget: self,
+            bytes,
+        }
     }
+}
 
-    fn give_back(&self, bytes: usize) {
-        *self.left.lock().unwrap_or_else(PoisonError::into_inner) += bytes;
-        self.freed.notify_all();
+/// Memory of a budget, given back when it is dropped: a worker that panics must not leave the others
+/// waiting for ever.
+struct Taken<'a> {
+    budget: &'a Budget,
+    bytes: usize,
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        let left = self.budget.left.lock();
+        *left.unwrap_or_else(PoisonError::into_inner) += self.bytes;
+        self.budget.freed.notify_all();
     }
 }
 
@@ -142,22 +156,11 @@ struct Worker<'a> {
 }
 
 impl Worker<'_> {
-    fn work(&self) -> Result<(), CudaError> {
-        let ended = self.train_all();
-        if ended.is_err() {
-            self.common.failed.store(true, Ordering::Relaxed);
-        }
-        ended
-    }
-
     fn train_all(&self) -> Result<(), CudaError> {
         while let Some((plan, runs)) = self.gather()? {
             for cohort in self.by_step(&plan, runs) {
-                let bytes = plan.bytes(cohort.len(), self.data);
-                self.budget.take(bytes);
-                let trained = self.train(&plan, cohort);
-                self.budget.give_back(bytes);
-                if trained?.is_break() {
+                let _memory = self.budget.take(plan.bytes(cohort.len(), self.data));
+                if self.train(&plan, cohort)?.is_break() {
                     return Ok(());
                 }
             }
@@ -165,14 +168,10 @@ impl Worker<'_> {
         Ok(())
     }
 
-    fn failed(&self) -> bool {
-        self.common.failed.load(Ordering::Relaxed)
-    }
-
     /// The next run and those that can train with it, as many as memory allows.
     fn gather(&self) -> Result<Option<(CohortPlan, Vec<Run>)>, CudaError> {
         let _alone = (self.common.taking.lock()).unwrap_or_else(PoisonError::into_inner);
-        if self.failed() {
+        if self.common.alarm.is_raised() {
             return Ok(None);
         }
         let Some(first) = self.common.supply.take() else {
@@ -205,6 +204,7 @@ impl Worker<'_> {
             let saved = self.common.supply.resume(&run);
             let saved = saved.filter(|saved| {
                 saved.continues(run.id(), &device)
+                    && saved.progress.is_within(&run)
                     && saved.fits(plan.weights_stride(), plan.statistics_len())
             });
             let step = saved.as_ref().map_or(0, |saved| saved.progress.step);
@@ -220,7 +220,7 @@ impl Worker<'_> {
         runs: Vec<(Run, Option<Checkpoint>)>,
     ) -> Result<ControlFlow<()>, CudaError> {
         let mut cohort = Cohort::new(self.device, self.data, plan, runs)?;
-        let mut pace = Pace::new(REPORT_EVERY, FEWEST_STEPS);
+        let mut pace = Pace::new(REPORT_EVERY, STEPS_PER_GRAPH);
         let mut saved = Instant::now();
         while cohort.running().next().is_some() {
             let start = Instant::now();
@@ -228,12 +228,12 @@ impl Worker<'_> {
                 let record = cohort.record(at, outcome);
                 self.common.supply.ended(cohort.run(at), record);
             }
-            let mut stop = self.failed();
+            let mut stop = self.common.alarm.is_raised();
             for (_, run, progress) in cohort.running() {
                 stop |= self.common.supply.advanced(run, progress) == ControlFlow::Break(());
             }
             if stop || self.common.supply.wants_checkpoint(saved.elapsed()) {
-                self.save(&cohort)?;
+                self.save(&cohort, saved.elapsed())?;
                 saved = Instant::now();
             }
             if stop {
@@ -244,10 +244,30 @@ impl Worker<'_> {
         Ok(ControlFlow::Continue(()))
     }
 
-    fn save(&self, cohort: &Cohort<'_>) -> Result<(), CudaError> {
+    fn save(&self, cohort: &Cohort<'_>, unsaved: Duration) -> Result<(), CudaError> {
         for (at, run, _) in cohort.running() {
-            self.common.supply.save(run, cohort.checkpoint(at)?);
+            let state = cohort.checkpoint(at)?;
+            self.common.supply.save(run, state, unsaved);
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    #[test]
+    fn a_panic_leaves_no_memory_taken() {
+        let budget = Budget::new(100);
+        let panicked = catch_unwind(AssertUnwindSafe(|| {
+            let _memory = budget.take(60);
+            panic!("on purpose");
+        }));
+        assert!(panicked.is_err());
+        // It would wait for ever.
+        drop(budget.take(100));
+        assert_eq!(*budget.left.lock().unwrap(), 100);
     }
 }

@@ -221,9 +221,11 @@ fn image_shape(place: &str, array: &Array) -> Result<Shape, OwnDataError> {
             width,
             channels: 1,
         },
-        // One or three rows of square pixels: nobody has such images, but PyTorch
-        // has images in this order.
-        [_, 1 | 3, width, channels] if width == channels && channels > 4 => {
+        // Three rows of pixels of many channels, or one of as many pixels: nobody has such images, but
+        // PyTorch has images in this order. One row of pixels may be a signal.
+        [_, rows @ (1 | 3), width, channels]
+            if channels > 4 && (rows == 3 || width == channels) =>
+        {
             return Err(OwnDataError::ChannelsFirst {
                 place: place.into(),
                 axes: axes(),

@@ -1,8 +1,8 @@
 //! CPU kernels. Each has its plain reference beside it and is compiled once per
 //! instruction set; which one runs is decided when the program starts.
 //!
-//! This is the only part of the engine with `unsafe`: here slices become
-//! pointers, after their bounds were checked.
+//! `unsafe` is here and in `cuda` alone: here slices become pointers, after their
+//! bounds were checked.
 
 pub mod peak;
 pub mod product;

@@ -28,7 +28,7 @@ pub struct Affine {
     geometry: Geometry,
     /// The scheme's factor s.
     scale: f32,
-    /// Whether max(0, z) follows.
+    /// Whether max(0, z) follows; only where there is a bias.
     pub relu: bool,
     weight: usize,
     /// Start of b, if there is one.
@@ -162,13 +162,6 @@ impl Affine {
                 },
             }
             .run(isa);
-        }
-        if self.relu && self.bias.is_none() {
-            self.geometry.output.runs(n).for_each(|run| {
-                for z in &mut z[run] {
-                    *z = if *z < 0.0 { 0.0 } else { *z };
-                }
-            });
         }
     }
 

@@ -68,14 +68,14 @@ mod tests {
     /// The weights and velocity after two steps, taken on the spot or at the end.
     fn after_two_steps(isa: Isa, program: &Program, on_the_spot: bool) -> [Buffer; 2] {
         let scale = WeightScale::new(2.0).unwrap();
-        let weights = program.weights().initial(Scheme::Ntk, scale, 3);
+        let weights = program.weights().initial(Scheme::Ntk, scale, 3).unwrap();
         let mut velocity = Buffer::zeros(weights.len());
         let mut gradients = Buffer::zeros(weights.len());
         let mut model = Model {
             weights,
             statistics: program.initial_statistics(),
         };
-        let mut workspace = Workspace::new(program, isa, Use::Training);
+        let mut workspace = Workspace::new(program, isa, Use::Training).unwrap();
         for (i, x) in workspace.input().iter_mut().enumerate() {
             *x = (i % 11) as f32 * 0.1 - 0.5;
         }

@@ -33,8 +33,8 @@ pub(super) struct Node {
     pub output: usize,
     /// What becomes of the gradient of each input: who comes first, from the end, sets it.
     pub writes: Vec<Write>,
-    /// Whether its backward takes the part of the activation that its input went through,
-    /// because it has the values at hand, and the operation before it need not.
+    /// Whether its backward also applies the ReLU mask of its input, so that the operation before
+    /// skips it.
     pub takes_activation: bool,
     /// Whether the gradient of its output comes with the activation's part taken.
     pub activation_taken: bool,
@@ -265,7 +265,9 @@ impl Draft {
             // An activation right behind a layer that can apply it joins that layer.
             let joins = matches!(
                 layer,
-                Layer::Dense { .. } | Layer::Conv { .. } | Layer::BatchNorm { .. }
+                Layer::Dense { bias: true, .. }
+                    | Layer::Conv { bias: true, .. }
+                    | Layer::BatchNorm { .. }
             );
             let relu = joins && layers.next_if(|next| matches!(next, Layer::Relu)).is_some();
             if let Layer::Conv { padding, .. } = layer {

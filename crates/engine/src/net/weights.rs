@@ -9,6 +9,7 @@ use crate::kernels::product::PANEL;
 use crate::random::{Purpose, Stream};
 use spec::network::Role;
 use spec::{Layer, Network, Parameter, Scheme, Shape, WeightScale};
+use std::collections::TryReserveError;
 
 /// Where one parameter lies.
 #[derive(Debug, Clone)]
@@ -82,22 +83,29 @@ impl Weights {
 
     /// Values at the start of training: weights normal, biases and shifts 0, scales 1.
     /// Value i (in the outside layout) of parameter p draws at position (p, i).
-    pub fn initial(&self, scheme: Scheme, weight_scale: WeightScale, seed: u64) -> Buffer {
-        let mut values = Buffer::zeros(self.len);
+    pub fn initial(
+        &self,
+        scheme: Scheme,
+        weight_scale: WeightScale,
+        seed: u64,
+    ) -> Result<Buffer, TryReserveError> {
+        let sizes = self.places.iter().map(|place| place.parameter.size());
+        let mut outside = Buffer::try_zeros(sizes.max().unwrap_or(0))?;
+        let mut values = Buffer::try_zeros(self.len)?;
         let stream = Stream::new(seed, Purpose::InitialWeights);
         for (index, place) in self.places.iter().enumerate() {
-            let size = place.parameter.size();
-            let outside: Vec<f32> = match place.parameter.role {
+            let outside = &mut outside.get_mut()[..place.parameter.size()];
+            match place.parameter.role {
                 Role::Weight => {
                     let deviation = scheme.initial_deviation(weight_scale, place.parameter.fan_in);
-                    stream.normals(index as u64, size, deviation)
+                    stream.normals(index as u64, outside, deviation);
                 }
-                Role::Bias | Role::Shift => vec![0.0; size],
-                Role::Scale => vec![1.0; size],
-            };
-            place.put(values.get_mut(), &outside);
+                Role::Bias | Role::Shift => outside.fill(0.0),
+                Role::Scale => outside.fill(1.0),
+            }
+            place.put(values.get_mut(), outside);
         }
-        values
+        Ok(values)
     }
 }
 
@@ -200,7 +208,7 @@ mod tests {
         let weights = Weights::layout(&lenet());
         let two = WeightScale::new(2.0).unwrap();
         for (scheme, expected) in [(Scheme::Ntk, 2f64.sqrt()), (Scheme::Standard, 0.1)] {
-            let values = weights.initial(scheme, two, 7);
+            let values = weights.initial(scheme, two, 7).unwrap();
             // dense1: 200 inputs, 60 outputs; standard deviation √(2/200) = 0.1.
             let dense = weights
                 .places()

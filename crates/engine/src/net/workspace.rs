@@ -8,6 +8,7 @@ use super::pool::PoolPass;
 use super::program::{Node, Op, Program};
 use crate::buffer::Buffer;
 use crate::kernels::Isa;
+use std::collections::TryReserveError;
 use std::mem::take;
 
 /// Two buffers that operations use in turn.
@@ -19,7 +20,7 @@ pub struct Scratch(pub(super) [Buffer; 2]);
 enum State {
     None,
     Norm(NormState),
-    Mask(Vec<f32>),
+    Mask(Buffer),
 }
 
 /// The values of one network.
@@ -65,32 +66,34 @@ pub struct Workspace {
 }
 
 impl Workspace {
-    /// Memory for a program.
-    pub fn new(program: &Program, isa: Isa, purpose: Use) -> Self {
+    /// Memory for a program, where the system gives it.
+    pub fn new(program: &Program, isa: Isa, purpose: Use) -> Result<Self, TryReserveError> {
         let batch = program.batch();
-        let plane = |plane: &Plane| Buffer::zeros(plane.image() * batch);
-        let gradient = |floats: &usize| Buffer::zeros(*floats);
+        let plane = |plane: &Plane| Buffer::try_zeros(plane.image() * batch);
+        let gradient = |floats: &usize| Buffer::try_zeros(*floats);
         let training = purpose == Use::Training;
         let state = |node: &Node| match &node.op {
-            Op::Norm(norm) => State::Norm(NormState::new(norm.input.shape.channels)),
+            Op::Norm(norm) => Ok(State::Norm(NormState::new(norm.input.shape.channels))),
             Op::Dropout(dropout) if training => {
-                State::Mask(vec![0.0; batch * dropout.input.shape.size()])
+                Buffer::try_zeros(batch * dropout.input.shape.size()).map(State::Mask)
             }
-            _ => State::None,
+            _ => Ok(State::None),
         };
-        let scratch = program
-            .scratch
-            .map(|len| Buffer::zeros(if training { len } else { 0 }));
-        Self {
+        let [first, second] = program.scratch;
+        let scratch = |len| Buffer::try_zeros(if training { len } else { 0 });
+        Ok(Self {
             isa,
-            values: program.planes.iter().map(plane).collect(),
+            values: program.planes.iter().map(plane).collect::<Result<_, _>>()?,
             gradients: match purpose {
-                Use::Training => program.slots.floats.iter().map(gradient).collect(),
+                Use::Training => {
+                    let slots = program.slots.floats.iter();
+                    slots.map(gradient).collect::<Result<_, _>>()?
+                }
                 Use::Evaluation => Vec::new(),
             },
-            states: program.nodes.iter().map(state).collect(),
-            scratch: Scratch(scratch),
-        }
+            states: program.nodes.iter().map(state).collect::<Result<_, _>>()?,
+            scratch: Scratch([scratch(first)?, scratch(second)?]),
+        })
     }
 
     /// Bytes that a workspace of this program takes, nearly.
@@ -129,7 +132,7 @@ impl Workspace {
     /// The dropout masks of the last training pass, in the order of their layers.
     pub fn masks(&self) -> impl Iterator<Item = &[f32]> {
         self.states.iter().filter_map(|state| match state {
-            State::Mask(mask) => Some(mask.as_slice()),
+            State::Mask(mask) => Some(mask.get()),
             _ => None,
         })
     }
@@ -172,8 +175,8 @@ impl Workspace {
             (Op::Pool(op), _) => op.forward(self.isa, output.with_spare_mut(), x, n),
             (Op::Dropout(op), state) => match (mode, state) {
                 (Mode::Training { seed, step }, State::Mask(mask)) => {
-                    op.draw(mask, seed, step, n);
-                    op.forward(self.isa, y, x, mask, n);
+                    op.draw(mask.get_mut(), seed, step, n);
+                    op.forward(self.isa, y, x, mask.get(), n);
                 }
                 _ => op.forward_evaluation(y, x, n),
             },
@@ -269,7 +272,7 @@ impl Workspace {
                 op.backward(isa, pass, n);
             }
             (Op::Dropout(op), State::Mask(mask), Some(to)) => {
-                op.backward(isa, to, dy.get(), mask, n);
+                op.backward(isa, to, dy.get(), mask.get(), n);
             }
             (Op::Add(op), _, Some(to)) => op.backward(isa, which, to, dy.get(), n),
             _ => {}

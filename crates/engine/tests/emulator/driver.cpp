@@ -1,9 +1,10 @@
 // Stands in for NVIDIA's driver: GPUs that are this machine's processor. What is launched is done at
 // once; a captured graph is a list of launches.
 //
-// EMULATED_GPUS    their compute capabilities, such as 8.0,9.0 (default 9.0)
-// EMULATED_MEMORY  MiB of each (default 4096)
+// EMULATED_GPUS    see gpus.hpp
+// EMULATED_MEMORY  see gpus.hpp
 // EMULATED_LOG     a file that gets a line for each GPU that is used
+// EMULATED_FAIL    see failures.cpp
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +20,8 @@
 #include <vector>
 
 #include "emulated.hpp"
+#include "failures.hpp"
+#include "gpus.hpp"
 
 namespace {
 
@@ -28,57 +31,12 @@ enum Result {
     OUT_OF_MEMORY = 2,
     INVALID_IMAGE = 200,
     NOT_FOUND = 500,
-    LAUNCH_FAILED = 719
+    LAUNCH_FAILED = 719,
+    CAPTURE_INVALIDATED = 901
 };
 
-struct Gpu {
-    int major, minor;
-    size_t memory;                  // bytes
-    std::map<void*, size_t> taken;  // bytes by address
-    size_t used = 0;                // bytes
-    bool launched = false;
-    std::mutex lock;
-
-    bool take(void* at, size_t bytes) {
-        std::lock_guard<std::mutex> own(lock);
-        if (used + bytes > memory) return false;
-        used += taken[at] = bytes;
-        return true;
-    }
-
-    // Does nothing with what is another's.
-    void give_back(void* at) {
-        std::lock_guard<std::mutex> own(lock);
-        auto found = taken.find(at);
-        if (found == taken.end()) return;
-        used -= found->second;
-        taken.erase(found);
-    }
-};
-
-std::string variable(const char* name, const char* usual) {
-    const char* value = getenv(name);
-    return value ? value : usual;
-}
-
-std::deque<Gpu>& gpus() {
-    static std::deque<Gpu> all;
-    static std::once_flag once;
-    std::call_once(once, [] {
-        std::string list = variable("EMULATED_GPUS", "9.0");
-        size_t memory = (size_t)atoi(variable("EMULATED_MEMORY", "4096").c_str()) << 20;
-        int major, minor, length;
-        for (const char* at = list.c_str(); sscanf(at, "%d.%d%n", &major, &minor, &length) == 2;) {
-            all.emplace_back();
-            all.back().major = major;
-            all.back().minor = minor;
-            all.back().memory = memory;
-            at += length;
-            if (*at == ',') ++at;
-        }
-    });
-    return all;
-}
+// Ends a call that is to fail this time.
+#define MAY_FAIL if (int error = emulated::failure(__func__)) return error
 
 // The one that the thread has chosen.
 thread_local Gpu* current;
@@ -118,6 +76,7 @@ struct Stream;
 
 struct Graph {
     Stream* stream;
+    bool invalid = false;  // a launch failed while it was captured
     std::vector<Launch> launches;
     unsigned times = 0;
 
@@ -166,20 +125,13 @@ std::vector<Stream*>& streams() {
 
 extern "C" {
 
-int cuInit(unsigned) { return SUCCESS; }
+int cuInit(unsigned) {
+    MAY_FAIL;
+    return SUCCESS;
+}
 
 int cuDriverGetVersion(int* version) {
     *version = 13000;
-    return SUCCESS;
-}
-
-int cuGetErrorName(int, const char** text) {
-    *text = "EMULATED";
-    return SUCCESS;
-}
-
-int cuGetErrorString(int, const char** text) {
-    *text = "the emulated device failed";
     return SUCCESS;
 }
 
@@ -244,6 +196,7 @@ int cuMemGetInfo_v2(size_t* free, size_t* total) {
 
 // Memory begins as NaN.
 int cuMemAlloc_v2(void** at, size_t bytes) {
+    MAY_FAIL;
     *at = aligned_alloc(256, (bytes + 255) / 256 * 256);
     if (!*at || !current->take(*at, bytes)) {
         free(*at);
@@ -322,10 +275,11 @@ int cuStreamBeginCapture_v2(Stream* stream, int) {
 }
 
 int cuStreamEndCapture(Stream* stream, Graph** graph) {
-    *graph = new Graph(*stream->graph);
+    const bool invalid = stream->graph->invalid;
+    *graph = invalid ? nullptr : new Graph(*stream->graph);
     for (Stream* captured : streams()) captured->graph.reset();
     streams().clear();
-    return SUCCESS;
+    return invalid ? CAPTURE_INVALIDATED : SUCCESS;
 }
 
 int cuStreamIsCapturing(Stream* stream, int* status) {
@@ -338,7 +292,10 @@ int cuGraphInstantiateWithFlags(Graph** run, Graph* graph, unsigned long long) {
     return SUCCESS;
 }
 
-int cuGraphLaunch(Graph* graph, Stream*) { return graph->run(); }
+int cuGraphLaunch(Graph* graph, Stream*) {
+    MAY_FAIL;
+    return graph->run();
+}
 
 int cuGraphDestroy(Graph* graph) {
     delete graph;
@@ -352,6 +309,7 @@ int cuGraphExecDestroy(Graph* graph) {
 
 // The image is a library, whose size its headers do not tell: the compiler puts it before it.
 int cuModuleLoadData(void** module, const void* image) {
+    MAY_FAIL;
     size_t size;
     memcpy(&size, image, sizeof size);
     char path[] = "/tmp/emulated-XXXXXX";
@@ -391,6 +349,10 @@ int cuFuncSetAttribute(Function*, int, int) { return SUCCESS; }
 
 int cuLaunchKernel(Function* function, unsigned x, unsigned y, unsigned z, unsigned threads, unsigned,
                    unsigned, unsigned shared, Stream* stream, void** args, void**) {
+    if (int error = emulated::failure(__func__)) {
+        if (stream->graph) stream->graph->invalid = true;
+        return error;
+    }
     const unsigned char* from = (const unsigned char*)args[0];
     Launch launch{function,
                   {{x, y, z}, {threads, 1, 1}, function->cluster, shared},

@@ -6,10 +6,13 @@ use std::process::Command;
 use std::sync::LazyLock;
 
 /// All that the libraries are made of, and kernels with them.
-const SOURCES: [(&str, &str); 7] = [
+const SOURCES: [(&str, &str); 10] = [
     ("compiler.cpp", include_str!("compiler.cpp")),
     ("driver.cpp", include_str!("driver.cpp")),
     ("emulated.hpp", include_str!("emulated.hpp")),
+    ("failures.cpp", include_str!("failures.cpp")),
+    ("failures.hpp", include_str!("failures.hpp")),
+    ("gpus.hpp", include_str!("gpus.hpp")),
     ("kernel.hpp", include_str!("kernel.hpp")),
     ("machine.hpp", include_str!("machine.hpp")),
     ("threads.cpp", include_str!("threads.cpp")),
@@ -18,14 +21,22 @@ const SOURCES: [(&str, &str); 7] = [
 
 /// Libraries by the names that the program looks for, and the files that each is made of.
 const LIBRARIES: [(&str, &[&str]); 2] = [
-    ("libcuda.so", &["driver.cpp", "threads.cpp", "units.cpp"]),
+    (
+        "libcuda.so",
+        &["driver.cpp", "failures.cpp", "threads.cpp", "units.cpp"],
+    ),
     ("libnvrtc.so", &["compiler.cpp"]),
 ];
 
-/// The folder of the libraries, built if not done before; or word that the test is skipped.
+/// The folder of the libraries, built if not done before; or word that the test is skipped, where there is
+/// no compiler for them.
+///
+/// # Panics
+/// If they do not compile.
 pub fn find() -> Option<PathBuf> {
     // Tests of one program ask at once.
-    static FOUND: LazyLock<Result<PathBuf, String>> = LazyLock::new(build);
+    static FOUND: LazyLock<Result<PathBuf, &str>> =
+        LazyLock::new(|| possible().map(|()| build().unwrap_or_else(|reason| panic!("{reason}"))));
     match &*FOUND {
         Ok(folder) => Some(folder.clone()),
         Err(reason) => {
@@ -35,10 +46,15 @@ pub fn find() -> Option<PathBuf> {
     }
 }
 
-fn build() -> Result<PathBuf, String> {
+fn possible() -> Result<(), &'static str> {
     if !cfg!(all(target_os = "linux", target_arch = "x86_64")) {
-        return Err("it needs Linux on x86-64".into());
+        return Err("it needs Linux on x86-64");
     }
+    let asked = Command::new("c++").arg("--version").output();
+    asked.map(|_| ()).map_err(|_| "there is no c++")
+}
+
+fn build() -> Result<PathBuf, String> {
     let mut hash = DefaultHasher::new();
     SOURCES.hash(&mut hash);
     let name = format!("emulator-{:016x}", hash.finish());
@@ -47,17 +63,18 @@ fn build() -> Result<PathBuf, String> {
         return Ok(folder);
     }
     let own = folder.with_extension(std::process::id().to_string());
-    write_sources(&own).map_err(|error| format!("{}: {error}", own.display()))?;
+    let failed = |error: std::io::Error| format!("{}: {error}", own.display());
+    write_sources(&own).map_err(failed)?;
     for (library, files) in LIBRARIES {
         compile(&own, &folder, library, files)?;
     }
     match std::fs::rename(&own, &folder) {
-        Ok(()) => Ok(folder),
         // Another test program was faster.
-        Err(_) if folder.is_dir() => std::fs::remove_dir_all(&own).map(|()| folder),
-        Err(error) => Err(error),
+        Err(_) if folder.is_dir() => std::fs::remove_dir_all(&own),
+        renamed => renamed,
     }
-    .map_err(|error| format!("{}: {error}", own.display()))
+    .map_err(failed)?;
+    Ok(folder)
 }
 
 fn write_sources(folder: &Path) -> std::io::Result<()> {

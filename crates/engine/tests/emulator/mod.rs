@@ -21,22 +21,22 @@ impl Gpu {
     /// The first GPU, or an emulated one; or word that the test is skipped.
     pub fn open() -> Option<Self> {
         // Once it is installed the emulated driver is what is found.
-        static REAL: LazyLock<bool> = LazyLock::new(|| cuda::count() > 0);
-        let kernels = match *REAL {
-            true => None,
-            false => Some(install()?.join("kernels")),
-        };
-        match Device::open(0, kernels) {
-            Ok(device) if *REAL => Some(Self::Real(device)),
-            Ok(device) => {
-                println!("emulated: there is no GPU");
-                Some(Self::Emulated(device))
-            }
-            Err(reason) => {
-                println!("skipped: {reason}");
-                None
-            }
+        static REAL: LazyLock<bool> =
+            LazyLock::new(|| cuda::count().expect("a driver that is there starts") > 0);
+        static EMULATOR: LazyLock<Option<PathBuf>> = LazyLock::new(install);
+        if *REAL {
+            return match Device::open(0, None) {
+                Ok(device) => Some(Self::Real(device)),
+                Err(reason) => {
+                    println!("skipped: {reason}");
+                    None
+                }
+            };
         }
+        let kernels = EMULATOR.as_ref()?.join("kernels");
+        let device = Device::open(0, Some(kernels));
+        println!("emulated: there is no GPU");
+        Some(Self::Emulated(device.expect("an emulated one opens")))
     }
 
     #[allow(dead_code, reason = "some tests need it for good")]
@@ -59,15 +59,16 @@ impl Gpu {
     }
 }
 
-/// Loads the libraries for good; the folder that they are in. Kernels, which are loaded later, find
-/// there what they need.
+/// Loads the driver for good and names the compiler's folder. Kernels, which are loaded later, find in the
+/// driver what they need.
 fn install() -> Option<PathBuf> {
     use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
     let folder = libraries::find()?;
-    for name in ["libcuda.so", "libnvrtc.so"] {
-        // SAFETY: the library is ours and does nothing when it is loaded.
-        let library = unsafe { Library::open(Some(folder.join(name)), RTLD_NOW | RTLD_GLOBAL) };
-        std::mem::forget(library.expect("what was just built can be loaded"));
-    }
+    // SAFETY: the tests that ask for devices wait for each other here, and the others read no variables
+    // but by the standard library.
+    unsafe { std::env::set_var("NOISESCALE_NVRTC", &folder) };
+    // SAFETY: the library is ours and does nothing when it is loaded.
+    let library = unsafe { Library::open(Some(folder.join("libcuda.so")), RTLD_NOW | RTLD_GLOBAL) };
+    std::mem::forget(library.expect("what was just built can be loaded"));
     Some(folder)
 }

@@ -196,7 +196,7 @@ impl<'a> Descent<'a> {
             },
             velocity: zeros(),
             gradients: zeros(),
-            workspace: Workspace::new(&program, isa, Use::Training),
+            workspace: Workspace::new(&program, isa, Use::Training).unwrap(),
             program,
             step: 0,
         }
@@ -256,7 +256,7 @@ impl<'a> Descent<'a> {
     pub fn evaluation_loss(&mut self) -> f64 {
         let (network, scheme) = (self.recipe.network(), self.recipe.scheme);
         let program = Program::compile(&network, scheme, EVALUATION_BATCH);
-        let mut workspace = Workspace::new(&program, self.isa, Use::Evaluation);
+        let mut workspace = Workspace::new(&program, self.isa, Use::Evaluation).unwrap();
         for example in 0..EXAMPLES {
             let values = self.recipe.example(example);
             put_input(workspace.input(), program.input(), example, &values);

@@ -93,7 +93,7 @@ impl Case {
     pub fn engine(&self, isa: Isa, values: &Named) -> Pass {
         let program = self.program();
         let mut model = self.model(&program, values);
-        let mut workspace = Workspace::new(&program, isa, Use::Training);
+        let mut workspace = Workspace::new(&program, isa, Use::Training).unwrap();
         for example in 0..self.batch {
             let input = self.input(example);
             put_input(workspace.input(), program.input(), example, &input);

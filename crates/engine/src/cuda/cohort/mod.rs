@@ -20,6 +20,7 @@ use cudarc::driver::{CudaGraph, CudaSlice, CudaStream};
 use spec::{CurvePoint, Outcome, Record, Run};
 use std::sync::Arc;
 use std::time::Instant;
+pub(super) use steps::STEPS_PER_GRAPH;
 use steps::{Steps, graph};
 
 /// One run of a cohort.
@@ -155,8 +156,9 @@ impl<'a> Cohort<'a> {
         if until == next && self.running().next().is_some() {
             ended.extend(self.look()?);
         }
-        // A run may go on in other company: its share is taken here, not at its end.
-        let share = start.elapsed() / self.members.len() as u32;
+        // A run may go on in other company: its share is taken here, not at its end. Those that have
+        // ended have none.
+        let share = start.elapsed() / under_way.len().max(1) as u32;
         for at in under_way {
             self.members[at].progress.spent += share;
         }

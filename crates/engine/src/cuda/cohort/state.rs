@@ -3,7 +3,7 @@
 use super::Cohort;
 use crate::buffer::Buffer;
 use crate::checkpoint::Checkpoint;
-use crate::cuda::args::{Address, InitialArgs, Replica};
+use crate::cuda::args::{Address, Array, InitialArgs, Replica};
 use crate::cuda::device::address;
 use crate::cuda::emit::Common;
 use crate::cuda::error::CudaError;
@@ -86,23 +86,35 @@ impl Cohort<'_> {
         )
     }
 
+    /// Draws them part by part: what tells them apart takes twice their memory.
     fn draw_weights(&mut self) -> Result<(), CudaError> {
         let weights = &self.plan.print.weights;
-        let parameter = self.stream.clone_htod(&weights.parameter)?;
-        let index = self.stream.clone_htod(&weights.index)?;
+        let (len, most) = (weights.len(), self.plan.drawn_at_a_time());
+        let mut parameter = self.stream.alloc_zeros::<u32>(most)?;
+        let mut index = self.stream.alloc_zeros::<u32>(most)?;
         let deviation = self.stream.clone_htod(&weights.deviation)?;
-        let args = InitialArgs {
-            weights: self.common.weights,
-            replicas: self.common.replicas,
-            parameter: address(&parameter, &self.stream),
-            index: address(&index, &self.stream),
-            deviation: address(&deviation, &self.stream),
-            count: weights.len() as i64,
-        };
-        let grid = [weights.len().div_ceil(256), 1, self.members.len()];
-        let kernel = Kernel::plain(Source::Weights, "initial_weights");
-        let launch = Launch::new(kernel, grid, 256, &args);
-        self.device.launch(&self.stream, &[launch])?;
+        for first in (0..len).step_by(most) {
+            let part = first..len.min(first + most);
+            let count = part.len();
+            let (stream, mut own) = (&self.stream, parameter.slice_mut(..count));
+            stream.memcpy_htod(&weights.parameter[part.clone()], &mut own)?;
+            stream.memcpy_htod(&weights.index[part], &mut index.slice_mut(..count))?;
+            let args = InitialArgs {
+                weights: Array {
+                    values: self.common.weights.values + 4 * first as u64,
+                    ..self.common.weights
+                },
+                replicas: self.common.replicas,
+                parameter: address(&parameter, stream),
+                index: address(&index, stream),
+                deviation: address(&deviation, stream),
+                count: count as i64,
+            };
+            let grid = [count.div_ceil(256), 1, self.members.len()];
+            let kernel = Kernel::plain(Source::Weights, "initial_weights");
+            let launch = Launch::new(kernel, grid, 256, &args);
+            self.device.launch(stream, &[launch])?;
+        }
         self.stream.synchronize()?;
         Ok(())
     }

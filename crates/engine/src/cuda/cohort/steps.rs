@@ -9,8 +9,9 @@ use cudarc::driver::{CudaGraph, CudaStream};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Steps of the longer graph: few launches for the host, and still often a chance to stop.
-const STEPS_PER_GRAPH: u64 = 16;
+/// Steps of the longer graph: few launches for the host, and still often a chance to stop. A cohort
+/// takes no fewer between two reports.
+pub(in crate::cuda) const STEPS_PER_GRAPH: u64 = 16;
 
 /// Layer by layer, as graphs of one step and of several, or on the chip.
 pub(super) enum Steps {

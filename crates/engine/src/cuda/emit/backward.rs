@@ -18,7 +18,7 @@ impl Emitter<'_> {
                     norms -= 1;
                     self.norm_backward(node, norms);
                 }
-                // Whoever wrote the gradient of y has masked it and put it where that of x is.
+                // Nothing to do: y's gradient was written, already masked, into x's buffer.
                 Op::Relu => {}
                 Op::Pool { maximum, .. } if self.wanted(node, 0) => {
                     self.pool_backward(node, *maximum);

@@ -13,14 +13,15 @@ struct Form {
     tile: Tile,
     /// Whether C is contiguous along n.
     by_rows: bool,
-    /// Whether warps multiply by fours,
+    /// Whether warps multiply by fours.
     grouped: bool,
-    /// and B is packed for it.
+    /// Whether B is packed for that.
     packed: bool,
     /// Pixels of A that a tile reads through all taps, or 0.
     halo: usize,
-    /// Those taps, and floats of a pixel.
+    /// Taps of the filter where there is a halo, or 0.
     taps: usize,
+    /// Floats of a pixel, likewise.
     pixel: usize,
 }
 
@@ -224,11 +225,11 @@ impl Product {
 
 /// By how many blocks of every multiprocessor weights are fetched ahead of their step.
 const AHEAD: usize = 2;
-/// Threads of a block that packs,
+/// Threads of a block that packs.
 const PACKERS: usize = 256;
-/// columns of all tiles that it may have at once, for its shared memory,
+/// Columns, over all its tiles, that such a block may have at once: its shared memory is for these.
 const PACKED_COLUMNS: usize = 256;
-/// and blocks of a multiprocessor below which each has only one tile.
+/// With fewer packing blocks than these by multiprocessor, each has only one tile.
 const PACKING_BLOCKS: usize = 4;
 /// Most pixels that a tile may read at a time: two buffers of them leave room for two blocks.
 const MOST_HALO: usize = 256;

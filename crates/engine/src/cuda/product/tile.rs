@@ -9,9 +9,9 @@ const MANY_BLOCKS: usize = 2;
 const SHARED_FLOATS: usize = 56_000;
 /// Terms that a part of a sum should at least have.
 const TERMS_PER_PART: usize = 256;
-/// In the time of how many terms a block begins and ends,
+/// Fixed cost of a block, in terms multiplied.
 const TERMS_TO_BEGIN: usize = 64;
-/// and in that of how many the sums of a tile are written and read again, all blocks at once.
+/// Cost of adding up one tile's partial sums, in terms multiplied.
 const TERMS_TO_ADD: f64 = 0.7;
 /// Most parts of a sum.
 const MOST_PARTS: usize = 64;

@@ -173,28 +173,35 @@ impl Product<'_> {
         tile::tiles(isa, self);
     }
 
-    /// Everything the kernels rely on when they turn slices into pointers.
+    /// Everything the kernels rely on when they turn slices into pointers. What leaves the numbers leaves
+    /// the slices, so sums and products saturate.
     fn check(&self) {
         let Sum {
             segments,
             a_step,
             b_step,
         } = self.sum;
-        let last = |start: usize, len: usize, step: usize| start + len.saturating_sub(1) * step;
+        let last = |start: usize, len: usize, step: usize| {
+            start.saturating_add(len.saturating_sub(1).saturating_mul(step))
+        };
         let (mut a_far, mut b_far) = (0, 0);
         for segment in segments {
             a_far = a_far.max(last(segment.a, segment.len, a_step));
             b_far = b_far.max(last(segment.b, segment.len, b_step));
         }
         let (a_row, c_row) = (self.a_rows.farthest(self.m), self.c_rows.farthest(self.m));
-        assert!(a_row + a_far < self.a.len());
+        assert!(a_row.saturating_add(a_far) < self.a.len(), "A is short");
         // Whole panels of B are read, if only part of the last one is used.
-        let last = (self.n - 1) / PANEL;
-        assert!(b_far + last * self.b_panel + PANEL <= self.b.len());
-        let c_end = c_row + last * self.c_panel + (self.n - 1) % PANEL + 1;
-        assert!(c_end <= self.c.len());
+        let panels = self.n.div_ceil(PANEL);
+        let b_panel = last(b_far, panels, self.b_panel);
+        assert!(b_panel.saturating_add(PANEL) <= self.b.len(), "B is short");
+        // The last column lies farthest, unless panels overlap.
+        assert!(panels == 1 || self.c_panel >= PANEL, "panels of C overlap");
+        let c_panel = last(c_row, panels, self.c_panel);
+        let c_end = c_panel.saturating_add((self.n - 1) % PANEL + 1);
+        assert!(c_end <= self.c.len(), "C is short");
         match &self.store {
-            Store::Affine { bias, .. } => assert!(self.n + LINE <= bias.len()),
+            Store::Affine { bias, .. } => assert!(self.n.saturating_add(LINE) <= bias.len()),
             Store::Descend { velocity, .. } => assert!(c_end <= velocity.len()),
             Store::Set { .. } | Store::Add { .. } => {}
         }

@@ -142,3 +142,60 @@ proptest! {
         }
     }
 }
+
+/// A product of 1 by `n` with two terms, of slices that are long enough for panels that follow each other.
+fn run_odd(n: usize, change: impl FnOnce(&mut Product<'_>)) {
+    let (a, b) = (filled(2, 1), filled(64, 2));
+    let mut c = Buffer::zeros(n);
+    let mut product = Product {
+        a: a.with_spare(),
+        a_rows: &Rows::even(1, 1),
+        rows_ahead: false,
+        b: b.with_spare(),
+        b_panel: PANEL,
+        sum: Sum {
+            segments: &[Segment { a: 0, b: 0, len: 2 }],
+            a_step: 1,
+            b_step: 32,
+        },
+        c: c.get_mut(),
+        c_rows: &Rows::even(1, 1),
+        c_panel: PANEL,
+        m: 1,
+        n,
+        store: Store::Set { scale: 1.0 },
+    };
+    change(&mut product);
+    product.run(Isa::detect());
+}
+
+#[test]
+fn what_stays_in_its_slices_is_computed() {
+    run_odd(17, |_| ());
+}
+
+#[test]
+#[should_panic(expected = "panels of C overlap")]
+fn panels_of_c_that_overlap_are_refused() {
+    // The last column would lie at 0, and the sixteenth behind the end.
+    run_odd(17, |product| {
+        product.c_panel = 0;
+        product.c = &mut std::mem::take(&mut product.c)[..1];
+    });
+}
+
+#[test]
+#[should_panic(expected = "A is short")]
+fn steps_beyond_all_numbers_are_refused() {
+    // Two steps of half of all numbers would end where they began.
+    run_odd(17, |product| {
+        product.sum.segments = &[Segment { a: 0, b: 0, len: 3 }];
+        product.sum.a_step = 1 << (usize::BITS - 1);
+    });
+}
+
+#[test]
+#[should_panic(expected = "B is short")]
+fn panels_beyond_all_numbers_are_refused() {
+    run_odd(33, |product| product.b_panel = 1 << (usize::BITS - 1));
+}
