@@ -74,7 +74,7 @@ fn a_run_too_large_for_memory_is_one_sentence() {
     shell.args(["-c", train, env!("CARGO_BIN_EXE_noisescale")]);
     let output = shell.arg(&study).output().unwrap();
     let complaint = complaint(&output);
-    assert_eq!(output.status.code(), Some(1), "{complaint}");
+    assert_eq!(output.status.code(), Some(2), "{complaint}");
     assert_eq!(complaint.lines().count(), 1, "{complaint}");
     assert!(
         complaint.contains("MiB") && complaint.contains("smaller width"),
