@@ -1,5 +1,6 @@
 //! Curves, bars, marks, fitted lines and the strip of best intervals.
 
+use super::below;
 use super::frame::Frame;
 use super::scene::{Item, Outline, Scene, Shape, Spot, Stroke, spot};
 use crate::figure::{Figure, FigureKind, Fit, Mark, Marker, Series, Span, Stress};
@@ -25,10 +26,11 @@ pub fn draw(scene: &mut Scene, figure: &Figure, frame: &Frame) {
     for series in figure.series.iter().filter(|series| series.joined) {
         draw_curve(scene, series, frame);
     }
-    for series in &figure.series {
-        for mark in &series.marks {
-            scene.items.push(draw_mark(figure, series, mark, frame));
-        }
+    for ((series, mark), below) in figure.marks().zip(below::places(figure, frame)) {
+        scene.items.push(match below {
+            Some(tip) => draw_below(series, mark, tip),
+            None => draw_mark(figure, series, mark, frame),
+        });
     }
 }
 
@@ -74,33 +76,32 @@ fn set_apart(series: &Series, at: Spot) -> Spot {
 }
 
 fn draw_mark(figure: &Figure, series: &Series, mark: &Mark, frame: &Frame) -> Item {
-    let mut at = set_apart(series, frame.at(mark.x, mark.y));
-    let mut shapes = Vec::new();
-    let below = mark.y < frame.ranges.y.low;
-    if below {
-        at.y = frame.bottom() - 5.0;
-        at.x = frame.clamp_x(at.x);
-        shapes.push(marker(Marker::Inverted, at, 4.0, series.ink, false));
-    } else {
-        shapes.extend(bars(figure, series.ink, mark, at, frame));
-        shapes.extend(arrows(series.ink, mark, at));
-        let radius = match (series.stress, series.joined) {
-            (Stress::Faint, _) => 2.0,
-            (Stress::Plain, true) => 3.7,
-            (Stress::Plain, false) => 4.8,
-        };
-        shapes.push(marker(series.marker, at, radius, series.ink, mark.hollow));
-    }
-    let mut text = mark.text.clone();
-    if below {
-        text.push("below the range of the axis".into());
-    }
-    let point = mark.point.clone();
+    let at = set_apart(series, frame.at(mark.x, mark.y));
+    let mut shapes = bars(figure, series.ink, mark, at, frame);
+    shapes.extend(arrows(series.ink, mark, at));
+    let radius = match (series.stress, series.joined) {
+        (Stress::Faint, _) => 2.0,
+        (Stress::Plain, true) => 3.7,
+        (Stress::Plain, false) => 4.8,
+    };
+    shapes.push(marker(series.marker, at, radius, series.ink, mark.hollow));
     Item::Mark {
         at,
-        text,
-        point,
+        text: mark.text.clone(),
+        point: mark.point.clone(),
         shapes,
+    }
+}
+
+/// A mark below the range of the axis.
+fn draw_below(series: &Series, mark: &Mark, tip: Spot) -> Item {
+    let mut text = mark.text.clone();
+    text.push("below the range of the axis".into());
+    Item::Mark {
+        at: spot(tip.x, tip.y - 5.0),
+        text,
+        point: mark.point.clone(),
+        shapes: vec![below::arrow(tip, series.ink)],
     }
 }
 
@@ -167,10 +168,10 @@ pub fn marker(kind: Marker, at: Spot, radius: f64, ink: Ink, hollow: bool) -> Sh
         Marker::Square => around(4, 1.27 * radius, 0.125),
         Marker::Triangle => around(3, 1.45 * radius, 0.0),
         Marker::Diamond => around(4, 1.3 * radius, 0.0),
-        Marker::Inverted => around(3, 1.45 * radius, 0.5),
         Marker::Pentagon => around(5, 1.18 * radius, 0.0),
-        Marker::Plus => plus(at, 1.3 * radius, 0.48 * radius),
+        Marker::Plus => plus(at, 1.3 * radius, 0.48 * radius, 0.0),
         Marker::Hexagon => around(6, 1.12 * radius, 0.0),
+        Marker::Cross => plus(at, 1.3 * radius, 0.48 * radius, 0.125),
     };
     let (fill, line, width) = if hollow {
         (Ink::Paper, ink, 1.6)
@@ -189,7 +190,8 @@ pub fn marker(kind: Marker, at: Spot, radius: f64, ink: Ink, hollow: bool) -> Sh
     }
 }
 
-fn plus(at: Spot, reach: f64, half: f64) -> Outline {
+/// A plus sign, turned by a part of a whole turn.
+fn plus(at: Spot, reach: f64, half: f64, turn: f64) -> Outline {
     let quarter = [
         (-half, -reach),
         (half, -reach),
@@ -204,7 +206,9 @@ fn plus(at: Spot, reach: f64, half: f64) -> Outline {
         (-reach, -half),
         (-half, -half),
     ];
-    Outline::Polygon(quarter.map(|(x, y)| spot(at.x + x, at.y + y)).to_vec())
+    let (sin, cos) = (std::f64::consts::TAU * turn).sin_cos();
+    let corner = |(x, y): (f64, f64)| spot(at.x + cos * x - sin * y, at.y + sin * x + cos * y);
+    Outline::Polygon(quarter.map(corner).to_vec())
 }
 
 /// Height of the strip of best intervals.

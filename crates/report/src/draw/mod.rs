@@ -5,6 +5,7 @@
 //! outside the data, and text is measured with a font that is not installed.
 
 mod axes;
+mod below;
 pub mod frame;
 mod legend;
 mod marks;

@@ -34,7 +34,7 @@ fn note_hidden(figure: &mut Figure) {
     let hidden = figure.marks().filter(|(_, mark)| mark.y < lowest).count() as u64;
     if hidden > 0 {
         figure.notes.push(format!(
-            "▼ at the lower edge: {} below the range of the axis.",
+            "↓ at the lower edge: {} below the range of the axis.",
             words::counted(hidden, "point")
         ));
     }

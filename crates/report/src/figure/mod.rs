@@ -166,14 +166,14 @@ pub enum Marker {
     Triangle,
     /// ◆
     Diamond,
-    /// ▼
-    Inverted,
     /// Five corners.
     Pentagon,
     /// ✚
     Plus,
     /// Six corners.
     Hexagon,
+    /// ✖
+    Cross,
 }
 
 impl Marker {
@@ -184,10 +184,10 @@ impl Marker {
             Marker::Square,
             Marker::Triangle,
             Marker::Diamond,
-            Marker::Inverted,
             Marker::Pentagon,
             Marker::Plus,
             Marker::Hexagon,
+            Marker::Cross,
         ];
         ALL[at % ALL.len()]
     }
