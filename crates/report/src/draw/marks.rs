@@ -78,7 +78,7 @@ fn set_apart(series: &Series, at: Spot) -> Spot {
 fn draw_mark(figure: &Figure, series: &Series, mark: &Mark, frame: &Frame) -> Item {
     let at = set_apart(series, frame.at(mark.x, mark.y));
     let mut shapes = bars(figure, series.ink, mark, at, frame);
-    shapes.extend(arrows(series.ink, mark, at));
+    shapes.extend(arrows(series.ink, mark, at, frame));
     let radius = match (series.stress, series.joined) {
         (Stress::Faint, _) => 2.0,
         (Stress::Plain, true) => 3.7,
@@ -133,23 +133,32 @@ fn bars(figure: &Figure, ink: Ink, mark: &Mark, at: Spot, frame: &Frame) -> Vec<
     shapes
 }
 
-fn arrows(ink: Ink, mark: &Mark, at: Spot) -> Vec<Shape> {
-    let arrow = |direction: f64| {
-        let tip = at.y + 20.0 * direction;
-        let neck = tip - 4.5 * direction;
+/// Arrows from the ends of the bar, or of the mark where the bar is shorter, to where the true
+/// value may lie.
+fn arrows(ink: Ink, mark: &Mark, at: Spot, frame: &Frame) -> Vec<Shape> {
+    let ends = mark.y_bar.map_or([at.y; 2], |bar| {
+        [bar.low, bar.high].map(|y| frame.clamp_y(frame.y(y)))
+    });
+    let arrow = |end: f64, direction: f64| {
+        let along = |from: f64, length: f64| from + length * direction;
+        let furthest = |a: f64, b: f64| if (a - b) * direction > 0.0 { a } else { b };
+        let wanted = furthest(along(end, 14.0), along(at.y, 20.0));
+        // In the frame where that leaves enough to be seen.
+        let tip = furthest(frame.clamp_y(wanted), along(end, 7.0));
+        let neck = along(tip, -4.5);
         let head = vec![
             spot(at.x - 3.5, neck),
             spot(at.x, tip),
             spot(at.x + 3.5, neck),
         ];
-        Shape::lines(vec![vec![at, spot(at.x, tip)], head], ink, 1.3)
+        Shape::lines(vec![vec![spot(at.x, end), spot(at.x, tip)], head], ink, 1.3)
     };
     let mut shapes = Vec::new();
     if mark.open.above {
-        shapes.push(arrow(-1.0));
+        shapes.push(arrow(ends[1], -1.0));
     }
     if mark.open.below {
-        shapes.push(arrow(1.0));
+        shapes.push(arrow(ends[0], 1.0));
     }
     shapes
 }
