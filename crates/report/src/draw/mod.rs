@@ -15,7 +15,7 @@ mod ticks;
 use crate::figure::{Figure, Ranges};
 use crate::font::{self, Weight};
 use crate::palette::Ink;
-use crate::words::plain;
+use crate::words::spoken;
 use axes::Margins;
 use frame::Frame;
 use legend::Legend;
@@ -121,8 +121,8 @@ pub fn draw(figure: &Figure, form: Form) -> Scene {
 fn description(figure: &Figure) -> String {
     format!(
         "{}. {}",
-        plain(&figure.title),
-        plain(&figure.subtitle.join("; "))
+        spoken(&figure.title),
+        spoken(&figure.subtitle.join("; "))
     )
 }
 

@@ -45,7 +45,8 @@ pub enum FigureKind {
     Curves,
 }
 
-/// A figure. Words in it may hold subscripts, written `ḡ_{opt}`.
+/// A figure. Words in it may hold subscripts and superscripts, written `ḡ_{opt}`
+/// and `w^{q}`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Figure {
     /// Name for files and links: lower-case letters, digits and dashes; unique among
