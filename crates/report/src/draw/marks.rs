@@ -105,32 +105,44 @@ fn draw_below(series: &Series, mark: &Mark, tip: Spot) -> Item {
     }
 }
 
+/// Bars and, below them, the wider intervals; bars that lie on such lines are thick.
 fn bars(figure: &Figure, ink: Ink, mark: &Mark, at: Spot, frame: &Frame) -> Vec<Shape> {
-    let mut shapes = Vec::new();
-    let ends = |i: Interval<f64>| [i.low, i.high].map(|y| frame.clamp_y(frame.y(y)));
-    if let Some([low, high]) = mark.y_whisker.map(ends) {
-        let line = Shape::line(spot(at.x, low), spot(at.x, high), ink, 1.0);
-        shapes.push(line.faint(0.7));
-    }
-    let thick = figure.kind == FigureKind::Law;
-    if let Some([low, high]) = mark.y_bar.map(ends) {
-        let mut pieces = vec![vec![spot(at.x, low), spot(at.x, high)]];
+    let upright = |i: Interval<f64>| {
+        let [low, high] = [i.low, i.high].map(|y| frame.clamp_y(frame.y(y)));
+        [spot(at.x, low), spot(at.x, high)]
+    };
+    let level = |i: Interval<f64>| {
+        let [low, high] = [i.low, i.high].map(|x| frame.clamp_x(frame.x(x)));
+        [spot(low, at.y), spot(high, at.y)]
+    };
+    let whiskers = [mark.y_whisker.map(upright), mark.x_whisker.map(level)];
+    let mut shapes: Vec<Shape> = (whiskers.into_iter().flatten())
+        .map(|[from, to]| Shape::line(from, to, ink, 1.0).faint(0.7))
+        .collect();
+    let thick = figure.kind == FigureKind::Law || has_whiskers(figure);
+    let bars = [
+        (mark.y_bar.map(upright), spot(3.0, 0.0)),
+        (mark.x_bar.map(level), spot(0.0, 3.0)),
+    ];
+    for (bar, cap) in bars {
+        let Some(ends) = bar else { continue };
+        let mut pieces = vec![ends.to_vec()];
         if !thick {
-            for y in [low, high] {
-                pieces.push(vec![spot(at.x - 3.0, y), spot(at.x + 3.0, y)]);
-            }
+            pieces.extend(ends.map(|end| {
+                let (dx, dy) = (cap.x, cap.y);
+                vec![spot(end.x - dx, end.y - dy), spot(end.x + dx, end.y + dy)]
+            }));
         }
         shapes.push(Shape::lines(pieces, ink, if thick { 3.0 } else { 1.1 }));
     }
-    if let Some(bar) = mark.x_bar {
-        let [low, high] = [bar.low, bar.high].map(|x| frame.clamp_x(frame.x(x)));
-        let mut pieces = vec![vec![spot(low, at.y), spot(high, at.y)]];
-        for x in [low, high] {
-            pieces.push(vec![spot(x, at.y - 3.0), spot(x, at.y + 3.0)]);
-        }
-        shapes.push(Shape::lines(pieces, ink, 1.1));
-    }
     shapes
+}
+
+/// Whether marks have a second, wider interval.
+fn has_whiskers(figure: &Figure) -> bool {
+    figure
+        .marks()
+        .any(|(_, mark)| mark.x_whisker.is_some() || mark.y_whisker.is_some())
 }
 
 /// Arrows from the ends of the bar, or of the mark where the bar is shorter, to where the true

@@ -203,6 +203,8 @@ pub struct Mark {
     pub y: f64,
     /// Interval of x: a horizontal bar.
     pub x_bar: Option<Interval<f64>>,
+    /// A second, wider interval of x: a light line.
+    pub x_whisker: Option<Interval<f64>>,
     /// Interval of y: a vertical bar with caps.
     pub y_bar: Option<Interval<f64>>,
     /// A second, wider interval of y: a light line.
