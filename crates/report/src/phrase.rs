@@ -109,8 +109,16 @@ pub fn slope(law: &Law) -> String {
     quantity(law.proportion.slope, interval, law.measure)
 }
 
-/// R², or that it is not defined.
+/// Whether R² says something: of two widths it is near 1 whatever the optima do.
+pub fn tests_linearity(law: &Law) -> bool {
+    law.widths.len() > 2
+}
+
+/// R², or that it is not defined; a dash with two widths.
 pub fn r_squared(law: &Law) -> String {
+    if !tests_linearity(law) {
+        return number::ABSENT.into();
+    }
     (law.proportion.r_squared).map_or("not defined".into(), |value| number::fixed(value, 3))
 }
 
