@@ -38,6 +38,9 @@ fn unbroken(text: &str) -> String {
     out
 }
 
+/// Characters from which on the words of a cell may take several lines.
+const LONG: usize = 16;
+
 /// A table that scripts can sort.
 pub fn table(table: &Table) -> String {
     let mut out = String::from("<div class=\"scroll\"><table class=\"sort\">");
@@ -62,7 +65,11 @@ pub fn table(table: &Table) -> String {
     for row in &table.rows {
         out.push_str("<tr>");
         for (cell, column) in row.iter().zip(&table.columns) {
-            let class = if column.numeric { " class=\"n\"" } else { "" };
+            let class = match column.numeric {
+                true => " class=\"n\"",
+                false if cell.text.chars().count() >= LONG => " class=\"long\"",
+                false => "",
+            };
             let sort = cell
                 .sort
                 .map_or_else(String::new, |key| format!(" data-s=\"{key}\""));
