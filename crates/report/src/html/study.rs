@@ -50,16 +50,27 @@ impl Shown<'_> {
         if !prediction.is_empty() {
             all.push(Part::column(self.name("predict"), prediction));
         }
-        let flags = flag_list(
-            &study_flags(self.findings),
-            !self.findings.searches.is_empty(),
-        );
-        all.push(Part::whole(self.name("flags"), flags));
+        all.push(Part::whole(self.name("flags"), self.flags()));
         let optima = self.optima();
         if !optima.is_empty() {
             all.push(Part::whole(self.name("optima"), optima));
         }
         all
+    }
+
+    /// The flags; where the page shows several studies, below the name of this one.
+    fn flags(&self) -> String {
+        let flags = flag_list(
+            &study_flags(self.findings),
+            !self.findings.searches.is_empty(),
+        );
+        match self.all.len() {
+            0 | 1 => flags,
+            _ => format!(
+                "<h2>Flags and optima of <code>{}</code></h2>\n{flags}",
+                escaped(&self.findings.study.name)
+            ),
+        }
     }
 
     fn optima(&self) -> String {
