@@ -41,6 +41,16 @@ fn unbroken(text: &str) -> String {
 /// Characters from which on the words of a cell may take several lines.
 const LONG: usize = 16;
 
+/// Keeps an interval on one line, not with its value: cells are narrow.
+fn whole_intervals(text: &str) -> String {
+    let mut inside = false;
+    let kept = text.chars().map(|c| {
+        inside = c == '[' || (inside && c != ']');
+        if inside && c == ' ' { '\u{a0}' } else { c }
+    });
+    kept.collect()
+}
+
 /// A table that scripts can sort.
 pub fn table(table: &Table) -> String {
     let mut out = String::from("<div class=\"scroll\"><table class=\"sort\">");
@@ -82,7 +92,7 @@ pub fn table(table: &Table) -> String {
 }
 
 fn content(cell: &Cell) -> String {
-    let text = escaped(&cell.text);
+    let text = whole_intervals(&escaped(&cell.text));
     match &cell.show {
         Show::Words => text,
         Show::Link(href) => format!("<a href=\"{}\">{text}</a>", escaped(href)),
