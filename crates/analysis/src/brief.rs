@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 use spec::{
-    Family, Momentum, Regularizers, Scheme, Spending, Study, UpdateRule, WeightScale, Width,
+    Evaluation, Family, LearningRate, Momentum, Regularizers, Scheme, Search, Spending, Study,
+    TimeBounds, UpdateRule, WeightScale, Width,
 };
 
 /// What the runs of a study have in common, in brief.
@@ -40,6 +41,65 @@ pub struct StudyBrief {
     pub seeds: u32,
     /// Which of them are trained.
     pub spending: Spending,
+    /// How long runs train.
+    pub training: Training,
+}
+
+/// How long the runs of a study train, after any `time.scale`, and when they are given up.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Training {
+    /// E_min and T_min.
+    pub time: TimeBounds,
+    /// Where some widths differ from them.
+    pub by_width: Vec<TimeOfWidths>,
+    /// ε₀ and T₀, if times are scaled from one rate to others.
+    pub reference: Option<Reference>,
+    /// When runs are looked at, and which have not trained.
+    pub evaluation: Evaluation,
+}
+
+/// The time bounds of some widths.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct TimeOfWidths {
+    /// The widths.
+    pub widths: Vec<Width>,
+    /// E_min and T_min there.
+    pub time: TimeBounds,
+}
+
+/// What T = T₀·ε₀/ε is scaled from.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Reference {
+    /// ε₀.
+    pub learning_rate: LearningRate,
+    /// T₀; without it max(T_min, E_min·N/B).
+    pub steps: Option<u64>,
+}
+
+impl Training {
+    /// That of a study.
+    fn of(study: &Study) -> Self {
+        let reference = match &study.search {
+            Search::LearningRate(search) | Search::Paired(_, search) => Some(search.reference),
+            Search::Grid(search) => Some(search.reference),
+            Search::BatchSize(_) | Search::Stability(_) => None,
+        };
+        let differs = study.by_width.iter().filter(|rule| rule.time != study.time);
+        Self {
+            time: study.time,
+            by_width: differs
+                .map(|rule| TimeOfWidths {
+                    widths: rule.widths.clone(),
+                    time: rule.time,
+                })
+                .collect(),
+            reference: reference.map(|time| Reference {
+                learning_rate: time.learning_rate,
+                steps: time.steps,
+            }),
+            evaluation: study.setting.evaluation,
+        }
+    }
 }
 
 impl StudyBrief {
@@ -63,6 +123,7 @@ impl StudyBrief {
             widths: study.widths.clone(),
             seeds: study.seeds,
             spending: study.spending,
+            training: Training::of(study),
         }
     }
 

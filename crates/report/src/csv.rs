@@ -121,13 +121,15 @@ fn search_id(kind: SearchKind) -> &'static str {
 type Part = fn(&Mark) -> Option<f64>;
 
 /// The columns of a figure's CSV after `series`, x and y standing for the axes' names.
-const MARK_COLUMNS: [(&str, Part); 8] = [
+const MARK_COLUMNS: [(&str, Part); 10] = [
     ("x", |mark| Some(mark.x)),
     ("x low", |mark| mark.x_bar.map(|i| i.low)),
     ("x high", |mark| mark.x_bar.map(|i| i.high)),
     ("y", |mark| Some(mark.y)),
     ("y low", |mark| mark.y_bar.map(|i| i.low)),
     ("y high", |mark| mark.y_bar.map(|i| i.high)),
+    ("x bootstrap low", |mark| mark.x_whisker.map(|i| i.low)),
+    ("x bootstrap high", |mark| mark.x_whisker.map(|i| i.high)),
     ("y bootstrap low", |mark| mark.y_whisker.map(|i| i.low)),
     ("y bootstrap high", |mark| mark.y_whisker.map(|i| i.high)),
 ];

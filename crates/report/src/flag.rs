@@ -20,6 +20,8 @@ pub enum FlagKind {
     NoLaw,
     /// The interval of p does not hold 1.
     NotLinear,
+    /// The law is of two widths only.
+    TwoWidths,
     /// The best interval is not bracketed.
     NotBracketed,
     /// Many resamples touch the end of the grid, or a point without records.
@@ -50,6 +52,7 @@ impl FlagKind {
             Self::OtherRecords => "other records",
             Self::NoLaw => "no law",
             Self::NotLinear => "not linear",
+            Self::TwoWidths => "two widths",
             Self::NotBracketed => "not bracketed",
             Self::NearGridEnd => "near grid end",
             Self::SpreadUnknown => "spread unknown",
@@ -95,7 +98,7 @@ pub fn study_flags(findings: &Findings) -> Vec<Flag> {
             width,
             text,
         };
-        if let Some((kind, text)) = law_flag(search) {
+        for (kind, text) in law_flags(search) {
             all.push(about(kind, None, text));
         }
         for found in &search.widths {
@@ -225,18 +228,28 @@ fn record_flags(findings: &Findings) -> Vec<Flag> {
     all
 }
 
-fn law_flag(search: &SearchFindings) -> Option<(FlagKind, String)> {
-    match search.law.law() {
-        Err(reason) => Some((FlagKind::NoLaw, reason.to_string())),
-        Ok(law) if law.growth() == Some(Growth::NotProportional) => Some((
+fn law_flags(search: &SearchFindings) -> Vec<(FlagKind, String)> {
+    let law = match search.law.law() {
+        Ok(law) => law,
+        Err(reason) => return vec![(FlagKind::NoLaw, reason.to_string())],
+    };
+    let mut all = Vec::new();
+    if law.growth() == Some(Growth::NotProportional) {
+        let exponent = crate::phrase::exponent(law);
+        all.push((
             FlagKind::NotLinear,
-            format!(
-                "the optimum grows as w^p with p = {}, whose interval does not hold 1",
-                crate::phrase::exponent(law)
-            ),
-        )),
-        Ok(_) => None,
+            format!("the optimum grows as w^p with p = {exponent}, whose interval does not hold 1"),
+        ));
     }
+    if law.widths.len() == 2 {
+        all.push((
+            FlagKind::TwoWidths,
+            "the law rests on two widths: some power of w passes through any two optima, so that \
+             nothing tests its form; add widths, or bracket more optima"
+                .into(),
+        ));
+    }
+    all
 }
 
 /// The flags of one width of one search.

@@ -6,18 +6,29 @@
 //! font fits where this one does. No shaping is needed for these scripts: its combining
 //! marks have no advance and lie over the letter before them.
 
-use crate::words::pieces;
+use crate::words::{Level, pieces};
 use std::sync::LazyLock;
 use ttf_parser::Face;
 
 /// Font families for browsers, widest first.
 pub const FAMILIES: &str = "DejaVu Sans, Verdana, Segoe UI, Helvetica, Arial, sans-serif";
 
-/// Size of a subscript against the text around it.
-pub const SUB_SIZE: f64 = 0.72;
+/// Size of text at a level, against the text around it.
+pub fn level_size(level: Level) -> f64 {
+    match level {
+        Level::Base => 1.0,
+        Level::Sub | Level::Super => 0.72,
+    }
+}
 
-/// How far a subscript hangs below the baseline, in sizes of the text around it.
-pub const SUB_DROP: f64 = 0.2;
+/// How far text at a level hangs below the baseline, in sizes of the text around it.
+pub fn level_drop(level: Level) -> f64 {
+    match level {
+        Level::Base => 0.0,
+        Level::Sub => 0.2,
+        Level::Super => -0.36,
+    }
+}
 
 static REGULAR: &[u8] = include_bytes!("../assets/DejaVuSans-subset.ttf");
 static BOLD: &[u8] = include_bytes!("../assets/DejaVuSans-Bold-subset.ttf");
@@ -42,12 +53,12 @@ pub fn face(weight: Weight) -> Option<&'static Face<'static>> {
     }
 }
 
-/// Width of a text with subscripts, in the unit of `size`.
+/// Width of a text with subscripts and superscripts, in the unit of `size`.
 pub fn width(text: &str, size: f64, weight: Weight) -> f64 {
     pieces(text)
         .iter()
         .map(|piece| {
-            let size = if piece.sub { SUB_SIZE * size } else { size };
+            let size = level_size(piece.level) * size;
             piece.text.chars().map(|c| advance(c, weight)).sum::<f64>() * size
         })
         .sum()

@@ -70,6 +70,18 @@ fn grouped(text: &str) -> String {
     out + rest
 }
 
+/// A shown number of four digits with its thousands set off, as longer ones have them.
+pub fn set_off(text: &str) -> String {
+    let digits = |c: char| c.is_ascii_digit();
+    let from = text.find(digits).unwrap_or(0);
+    let (sign, number) = text.split_at(from);
+    let whole = number.find(|c: char| !digits(c)).unwrap_or(number.len());
+    if whole != 4 {
+        return text.into();
+    }
+    format!("{sign}{},{}", &number[..1], &number[1..])
+}
+
 fn trimmed(text: &str) -> String {
     if text.contains('.') {
         text.trim_end_matches('0').trim_end_matches('.').into()
@@ -259,5 +271,8 @@ mod tests {
         assert_eq!(count(1_234_567), "1,234,567");
         assert_eq!(count(1234), "1234");
         assert_eq!(superscript(-12), "⁻¹²");
+        assert_eq!(set_off("−5000.5"), "−5,000.5");
+        assert_eq!(set_off("10,000"), "10,000");
+        assert_eq!(set_off("500"), "500");
     }
 }

@@ -25,12 +25,12 @@ fn in_unit(text: String, unit: &str) -> String {
     }
 }
 
-/// `ḡ_opt = 5.2, best interval [4.3, 6.1] ·10³/[loss]`.
+/// `ḡ opt = 5.2 [4.3, 6.1] ·10³/[loss]`, for marks.
 pub fn estimate(optimum: &Optimum) -> String {
     let estimate = optimum.estimate;
     format!(
         "{} = {}",
-        words::plain(&words::optimal(estimate.measure)),
+        words::spoken(&words::optimal(estimate.measure)),
         quantity(estimate.value, Some(estimate.bar), estimate.measure)
     )
 }
@@ -76,7 +76,7 @@ pub fn law_numbers(law: &Law) -> String {
     parts.join(", ")
 }
 
-/// `ε_{half} ∝ w^q, q = 0.02 [−0.05, 0.10], 5 widths; 0 is expected in the NTK scheme`.
+/// `ε_{half} ∝ w^{q}, q = 0.02 [−0.05, 0.10], 5 widths; 0 is expected in the NTK scheme`.
 pub fn limit_trend(trend: &LimitTrend, scheme: Scheme) -> String {
     let expected = match scheme {
         Scheme::Ntk => "0 is expected in the NTK scheme",
@@ -91,7 +91,7 @@ pub fn limit_trend(trend: &LimitTrend, scheme: Scheme) -> String {
         _ => String::new(),
     };
     format!(
-        "ε_{{half}} ∝ w^q, q = {}, {}; {expected}{beyond}",
+        "ε_{{half}} ∝ w^{{q}}, q = {}, {}; {expected}{beyond}",
         limit_exponent(trend),
         words::counted(trend.widths.len() as u64, "width")
     )
@@ -109,8 +109,16 @@ pub fn slope(law: &Law) -> String {
     quantity(law.proportion.slope, interval, law.measure)
 }
 
-/// R², or that it is not defined.
+/// Whether R² says something: of two widths it is near 1 whatever the optima do.
+pub fn tests_linearity(law: &Law) -> bool {
+    law.widths.len() > 2
+}
+
+/// R², or that it is not defined; a dash with two widths.
 pub fn r_squared(law: &Law) -> String {
+    if !tests_linearity(law) {
+        return number::ABSENT.into();
+    }
     (law.proportion.r_squared).map_or("not defined".into(), |value| number::fixed(value, 3))
 }
 

@@ -1,7 +1,7 @@
 //! A drawing as PNG, on white paper, with the embedded font.
 
 use crate::draw::scene::{Anchor, Item, Outline, Scene, Shape, Words};
-use crate::font::{self, SUB_DROP, SUB_SIZE};
+use crate::font;
 use crate::palette::Ink;
 use crate::words::pieces;
 use tiny_skia::{
@@ -105,11 +105,8 @@ impl Canvas {
             .pre_concat(Transform::from_rotate(turn));
         let paint = paint(words.ink, 1.0);
         for piece in pieces(&words.text) {
-            let (size, drop) = if piece.sub {
-                (SUB_SIZE * words.size, SUB_DROP * words.size)
-            } else {
-                (words.size, 0.0)
-            };
+            let size = font::level_size(piece.level) * words.size;
+            let drop = font::level_drop(piece.level) * words.size;
             for c in piece.text.chars() {
                 let transform = place.pre_translate(along as f32, drop as f32);
                 if let Some(path) = glyph(c, words.weight, size) {

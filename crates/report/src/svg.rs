@@ -5,8 +5,8 @@
 //! mark holds a `<title>`: what browsers show on hover and screen readers say.
 
 use crate::draw::scene::{Anchor, Item, Outline, Scene, Shape, Spot, Words};
-use crate::font::{FAMILIES, SUB_DROP, SUB_SIZE, Weight};
-use crate::words::pieces;
+use crate::font::{FAMILIES, Weight, level_drop, level_size};
+use crate::words::{Level, pieces};
 use std::fmt::Write;
 
 /// The SVG text of a drawing; `alone` adds what a file of its own needs.
@@ -154,27 +154,23 @@ fn words_text(words: &Words) -> String {
     )
 }
 
-/// The pieces of a text; what follows a subscript is raised back to the baseline.
+/// The pieces of a text; `dy` moves each from the height of the one before it.
 fn spans(text: &str, size: f64) -> String {
     let mut out = String::new();
-    let mut lowered = false;
+    let mut last = Level::Base;
     for piece in pieces(text) {
         let text = escaped(piece.text);
-        let drop = number(SUB_DROP * size);
-        match (piece.sub, lowered) {
-            (true, _) => {
-                let small = number(SUB_SIZE * size);
-                let _ = write!(
-                    out,
-                    "<tspan dy=\"{drop}\" font-size=\"{small}\">{text}</tspan>"
-                );
-            }
-            (false, true) => {
-                let _ = write!(out, "<tspan dy=\"-{drop}\">{text}</tspan>");
-            }
-            (false, false) => out.push_str(&text),
+        if piece.level == last && last == Level::Base {
+            out.push_str(&text);
+            continue;
         }
-        lowered = piece.sub;
+        let drop = number((level_drop(piece.level) - level_drop(last)) * size);
+        let small = match piece.level {
+            Level::Base => String::new(),
+            level => format!(" font-size=\"{}\"", number(level_size(level) * size)),
+        };
+        let _ = write!(out, "<tspan dy=\"{drop}\"{small}>{text}</tspan>");
+        last = piece.level;
     }
     out
 }
@@ -223,6 +219,10 @@ mod tests {
         assert_eq!(
             spans("a_{b} c", 10.0),
             "a<tspan dy=\"2\" font-size=\"7.2\">b</tspan><tspan dy=\"-2\"> c</tspan>"
+        );
+        assert_eq!(
+            spans("w^{q}, q", 10.0),
+            "w<tspan dy=\"-3.6\" font-size=\"7.2\">q</tspan><tspan dy=\"3.6\">, q</tspan>"
         );
     }
 }

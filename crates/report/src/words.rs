@@ -8,47 +8,69 @@ use analysis::{
 };
 use spec::{BatchSize, LearningRate, Scheme, SearchKind, Spending, UpdateRule};
 
-/// A piece of text, raised off the baseline or not.
+/// Where a piece of text stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Level {
+    /// On the baseline.
+    Base,
+    /// A subscript.
+    Sub,
+    /// A superscript.
+    Super,
+}
+
+/// A piece of text on one level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Piece<'a> {
     /// Its words.
     pub text: &'a str,
-    /// Whether it is a subscript.
-    pub sub: bool,
+    /// Where it stands.
+    pub level: Level,
 }
 
-/// The pieces of a text with subscripts written `_{…}`.
+/// The pieces of a text with subscripts written `_{…}` and superscripts `^{…}`.
 pub fn pieces(text: &str) -> Vec<Piece<'_>> {
     let mut all = Vec::new();
+    let mut push = |text, level| all.push(Piece { text, level });
     let mut rest = text;
-    while let Some((before, from)) = rest.split_once("_{") {
+    while let Some((before, level, from)) = first_mark(rest) {
         let Some((inside, after)) = from.split_once('}') else {
             break;
         };
-        all.push(Piece {
-            text: before,
-            sub: false,
-        });
-        all.push(Piece {
-            text: inside,
-            sub: true,
-        });
+        push(before, Level::Base);
+        push(inside, level);
         rest = after;
     }
-    all.push(Piece {
-        text: rest,
-        sub: false,
-    });
+    push(rest, Level::Base);
     all.retain(|piece| !piece.text.is_empty());
     all
 }
 
+/// What stands before the first `_{` or `^{`, which it is, and what follows.
+fn first_mark(text: &str) -> Option<(&str, Level, &str)> {
+    let marks = [("_{", Level::Sub), ("^{", Level::Super)];
+    let found = marks.map(|(mark, level)| Some((text.find(mark)?, level)));
+    let (at, level) = found.into_iter().flatten().min_by_key(|(at, _)| *at)?;
+    Some((&text[..at], level, &text[at + 2..]))
+}
+
 /// The text without markup: `ḡ_opt` for `ḡ_{opt}`.
 pub fn plain(text: &str) -> String {
-    pieces(text)
-        .iter()
-        .map(|piece| format!("{}{}", if piece.sub { "_" } else { "" }, piece.text))
-        .collect()
+    joined(text, "_")
+}
+
+/// The text without markup for those who read or hear it as words: `ḡ opt` for `ḡ_{opt}`.
+pub fn spoken(text: &str) -> String {
+    joined(text, " ")
+}
+
+fn joined(text: &str, before_sub: &str) -> String {
+    let piece = |piece: &Piece<'_>| match piece.level {
+        Level::Base => piece.text.to_string(),
+        Level::Sub => format!("{before_sub}{}", piece.text),
+        Level::Super => format!("^{}", piece.text),
+    };
+    pieces(text).iter().map(piece).collect()
 }
 
 /// A name for files and links: lower-case letters, digits and single dashes.
@@ -305,11 +327,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn subscripts_are_pieces() {
+    fn subscripts_and_superscripts_are_pieces() {
         let all = pieces("ḡ_{opt} (1/[loss])");
         assert_eq!(all.len(), 3);
-        assert_eq!((all[1].text, all[1].sub), ("opt", true));
-        assert_eq!(plain("ḡ_{opt}"), "ḡ_opt");
+        assert_eq!((all[1].text, all[1].level), ("opt", Level::Sub));
+        assert_eq!(plain("ḡ_{opt} ∝ w^{p}"), "ḡ_opt ∝ w^p");
+        assert_eq!(spoken("ḡ_{opt} ∝ w^{p}"), "ḡ opt ∝ w^p");
+        let raised = pieces("w^{q} of ε_{half}");
+        assert_eq!((raised[1].text, raised[1].level), ("q", Level::Super));
         // Without an end it is no subscript.
         assert_eq!(plain("a_{b"), "a_{b");
         assert_eq!(pieces(""), []);

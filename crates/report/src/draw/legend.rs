@@ -29,7 +29,8 @@ enum Swatch {
     },
     Fit(Ink),
     Diagonal,
-    Hollow,
+    /// In the shapes of the first two series that have such marks.
+    Hollow(Marker, Option<Marker>),
     Span,
 }
 
@@ -166,10 +167,12 @@ fn other_entries(figure: &Figure, ranges: Ranges) -> Vec<Entry> {
     }
     // Marks below the range of the axis are not drawn as what they are.
     let hollow = |mark: &Mark| mark.hollow && mark.y >= ranges.y.low;
-    if let Some(words) = &figure.hollow
-        && figure.marks().any(|(_, mark)| hollow(mark))
-    {
-        add(Swatch::Hollow, words);
+    let drawn = figure.marks().filter(|(_, mark)| hollow(mark));
+    let mut markers: Vec<Marker> = drawn.map(|(series, _)| series.marker).collect();
+    markers.dedup();
+    if let (Some(words), Some(first)) = (&figure.hollow, markers.first()) {
+        let second = markers.iter().copied().find(|marker| marker != first);
+        add(Swatch::Hollow(*first, second), words);
     }
     all
 }
@@ -204,7 +207,14 @@ impl Entry {
                 scene.shape(line(ink, 1.6));
             }
             Swatch::Diagonal => scene.shape(line(Ink::Axis, 1.2).dashed([5.0, 4.0])),
-            Swatch::Hollow => scene.shape(marker(Marker::Circle, middle, 4.2, Ink::Axis, true)),
+            Swatch::Hollow(first, None) => {
+                scene.shape(marker(first, middle, 4.2, Ink::Axis, true));
+            }
+            Swatch::Hollow(first, Some(second)) => {
+                for (kind, x) in [(first, at.x + 4.0), (second, at.x + 18.0)] {
+                    scene.shape(marker(kind, spot(x, at.y), 4.2, Ink::Axis, true));
+                }
+            }
             Swatch::Span => {
                 scene.shape(line(Ink::Axis, 3.0));
                 scene.shape(marker(Marker::Circle, middle, 2.6, Ink::Axis, true));

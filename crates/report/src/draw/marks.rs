@@ -1,5 +1,6 @@
 //! Curves, bars, marks, fitted lines and the strip of best intervals.
 
+use super::below;
 use super::frame::Frame;
 use super::scene::{Item, Outline, Scene, Shape, Spot, Stroke, spot};
 use crate::figure::{Figure, FigureKind, Fit, Mark, Marker, Series, Span, Stress};
@@ -25,10 +26,11 @@ pub fn draw(scene: &mut Scene, figure: &Figure, frame: &Frame) {
     for series in figure.series.iter().filter(|series| series.joined) {
         draw_curve(scene, series, frame);
     }
-    for series in &figure.series {
-        for mark in &series.marks {
-            scene.items.push(draw_mark(figure, series, mark, frame));
-        }
+    for ((series, mark), below) in figure.marks().zip(below::places(figure, frame)) {
+        scene.items.push(match below {
+            Some(tip) => draw_below(series, mark, tip),
+            None => draw_mark(figure, series, mark, frame),
+        });
     }
 }
 
@@ -74,81 +76,101 @@ fn set_apart(series: &Series, at: Spot) -> Spot {
 }
 
 fn draw_mark(figure: &Figure, series: &Series, mark: &Mark, frame: &Frame) -> Item {
-    let mut at = set_apart(series, frame.at(mark.x, mark.y));
-    let mut shapes = Vec::new();
-    let below = mark.y < frame.ranges.y.low;
-    if below {
-        at.y = frame.bottom() - 5.0;
-        at.x = frame.clamp_x(at.x);
-        shapes.push(marker(Marker::Inverted, at, 4.0, series.ink, false));
-    } else {
-        shapes.extend(bars(figure, series.ink, mark, at, frame));
-        shapes.extend(arrows(series.ink, mark, at));
-        let radius = match (series.stress, series.joined) {
-            (Stress::Faint, _) => 2.0,
-            (Stress::Plain, true) => 3.7,
-            (Stress::Plain, false) => 4.8,
-        };
-        shapes.push(marker(series.marker, at, radius, series.ink, mark.hollow));
-    }
-    let mut text = mark.text.clone();
-    if below {
-        text.push("below the range of the axis".into());
-    }
-    let point = mark.point.clone();
+    let at = set_apart(series, frame.at(mark.x, mark.y));
+    let mut shapes = bars(figure, series.ink, mark, at, frame);
+    shapes.extend(arrows(series.ink, mark, at, frame));
+    let radius = match (series.stress, series.joined) {
+        (Stress::Faint, _) => 2.0,
+        (Stress::Plain, true) => 3.7,
+        (Stress::Plain, false) => 4.8,
+    };
+    shapes.push(marker(series.marker, at, radius, series.ink, mark.hollow));
     Item::Mark {
         at,
-        text,
-        point,
+        text: mark.text.clone(),
+        point: mark.point.clone(),
         shapes,
     }
 }
 
-fn bars(figure: &Figure, ink: Ink, mark: &Mark, at: Spot, frame: &Frame) -> Vec<Shape> {
-    let mut shapes = Vec::new();
-    let ends = |i: Interval<f64>| [i.low, i.high].map(|y| frame.clamp_y(frame.y(y)));
-    if let Some([low, high]) = mark.y_whisker.map(ends) {
-        let line = Shape::line(spot(at.x, low), spot(at.x, high), ink, 1.0);
-        shapes.push(line.faint(0.7));
+/// A mark below the range of the axis.
+fn draw_below(series: &Series, mark: &Mark, tip: Spot) -> Item {
+    let mut text = mark.text.clone();
+    text.push("below the range of the axis".into());
+    Item::Mark {
+        at: spot(tip.x, tip.y - 5.0),
+        text,
+        point: mark.point.clone(),
+        shapes: vec![below::arrow(tip, series.ink)],
     }
-    let thick = figure.kind == FigureKind::Law;
-    if let Some([low, high]) = mark.y_bar.map(ends) {
-        let mut pieces = vec![vec![spot(at.x, low), spot(at.x, high)]];
+}
+
+/// Bars and, below them, the wider intervals; bars that lie on such lines are thick.
+fn bars(figure: &Figure, ink: Ink, mark: &Mark, at: Spot, frame: &Frame) -> Vec<Shape> {
+    let upright = |i: Interval<f64>| {
+        let [low, high] = [i.low, i.high].map(|y| frame.clamp_y(frame.y(y)));
+        [spot(at.x, low), spot(at.x, high)]
+    };
+    let level = |i: Interval<f64>| {
+        let [low, high] = [i.low, i.high].map(|x| frame.clamp_x(frame.x(x)));
+        [spot(low, at.y), spot(high, at.y)]
+    };
+    let whiskers = [mark.y_whisker.map(upright), mark.x_whisker.map(level)];
+    let mut shapes: Vec<Shape> = (whiskers.into_iter().flatten())
+        .map(|[from, to]| Shape::line(from, to, ink, 1.0).faint(0.7))
+        .collect();
+    let thick = figure.kind == FigureKind::Law || has_whiskers(figure);
+    let bars = [
+        (mark.y_bar.map(upright), spot(3.0, 0.0)),
+        (mark.x_bar.map(level), spot(0.0, 3.0)),
+    ];
+    for (bar, cap) in bars {
+        let Some(ends) = bar else { continue };
+        let mut pieces = vec![ends.to_vec()];
         if !thick {
-            for y in [low, high] {
-                pieces.push(vec![spot(at.x - 3.0, y), spot(at.x + 3.0, y)]);
-            }
+            pieces.extend(ends.map(|end| {
+                let (dx, dy) = (cap.x, cap.y);
+                vec![spot(end.x - dx, end.y - dy), spot(end.x + dx, end.y + dy)]
+            }));
         }
         shapes.push(Shape::lines(pieces, ink, if thick { 3.0 } else { 1.1 }));
-    }
-    if let Some(bar) = mark.x_bar {
-        let [low, high] = [bar.low, bar.high].map(|x| frame.clamp_x(frame.x(x)));
-        let mut pieces = vec![vec![spot(low, at.y), spot(high, at.y)]];
-        for x in [low, high] {
-            pieces.push(vec![spot(x, at.y - 3.0), spot(x, at.y + 3.0)]);
-        }
-        shapes.push(Shape::lines(pieces, ink, 1.1));
     }
     shapes
 }
 
-fn arrows(ink: Ink, mark: &Mark, at: Spot) -> Vec<Shape> {
-    let arrow = |direction: f64| {
-        let tip = at.y + 20.0 * direction;
-        let neck = tip - 4.5 * direction;
+/// Whether marks have a second, wider interval.
+fn has_whiskers(figure: &Figure) -> bool {
+    figure
+        .marks()
+        .any(|(_, mark)| mark.x_whisker.is_some() || mark.y_whisker.is_some())
+}
+
+/// Arrows from the ends of the bar, or of the mark where the bar is shorter, to where the true
+/// value may lie.
+fn arrows(ink: Ink, mark: &Mark, at: Spot, frame: &Frame) -> Vec<Shape> {
+    let ends = mark.y_bar.map_or([at.y; 2], |bar| {
+        [bar.low, bar.high].map(|y| frame.clamp_y(frame.y(y)))
+    });
+    let arrow = |end: f64, direction: f64| {
+        let along = |from: f64, length: f64| from + length * direction;
+        let furthest = |a: f64, b: f64| if (a - b) * direction > 0.0 { a } else { b };
+        let wanted = furthest(along(end, 14.0), along(at.y, 20.0));
+        // In the frame where that leaves enough to be seen.
+        let tip = furthest(frame.clamp_y(wanted), along(end, 7.0));
+        let neck = along(tip, -4.5);
         let head = vec![
             spot(at.x - 3.5, neck),
             spot(at.x, tip),
             spot(at.x + 3.5, neck),
         ];
-        Shape::lines(vec![vec![at, spot(at.x, tip)], head], ink, 1.3)
+        Shape::lines(vec![vec![spot(at.x, end), spot(at.x, tip)], head], ink, 1.3)
     };
     let mut shapes = Vec::new();
     if mark.open.above {
-        shapes.push(arrow(-1.0));
+        shapes.push(arrow(ends[1], -1.0));
     }
     if mark.open.below {
-        shapes.push(arrow(1.0));
+        shapes.push(arrow(ends[0], 1.0));
     }
     shapes
 }
@@ -167,10 +189,10 @@ pub fn marker(kind: Marker, at: Spot, radius: f64, ink: Ink, hollow: bool) -> Sh
         Marker::Square => around(4, 1.27 * radius, 0.125),
         Marker::Triangle => around(3, 1.45 * radius, 0.0),
         Marker::Diamond => around(4, 1.3 * radius, 0.0),
-        Marker::Inverted => around(3, 1.45 * radius, 0.5),
         Marker::Pentagon => around(5, 1.18 * radius, 0.0),
-        Marker::Plus => plus(at, 1.3 * radius, 0.48 * radius),
+        Marker::Plus => plus(at, 1.3 * radius, 0.48 * radius, 0.0),
         Marker::Hexagon => around(6, 1.12 * radius, 0.0),
+        Marker::Cross => plus(at, 1.3 * radius, 0.48 * radius, 0.125),
     };
     let (fill, line, width) = if hollow {
         (Ink::Paper, ink, 1.6)
@@ -189,7 +211,8 @@ pub fn marker(kind: Marker, at: Spot, radius: f64, ink: Ink, hollow: bool) -> Sh
     }
 }
 
-fn plus(at: Spot, reach: f64, half: f64) -> Outline {
+/// A plus sign, turned by a part of a whole turn.
+fn plus(at: Spot, reach: f64, half: f64, turn: f64) -> Outline {
     let quarter = [
         (-half, -reach),
         (half, -reach),
@@ -204,7 +227,9 @@ fn plus(at: Spot, reach: f64, half: f64) -> Outline {
         (-reach, -half),
         (-half, -half),
     ];
-    Outline::Polygon(quarter.map(|(x, y)| spot(at.x + x, at.y + y)).to_vec())
+    let (sin, cos) = (std::f64::consts::TAU * turn).sin_cos();
+    let corner = |(x, y): (f64, f64)| spot(at.x + cos * x - sin * y, at.y + sin * x + cos * y);
+    Outline::Polygon(quarter.map(corner).to_vec())
 }
 
 /// Height of the strip of best intervals.

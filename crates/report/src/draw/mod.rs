@@ -5,6 +5,7 @@
 //! outside the data, and text is measured with a font that is not installed.
 
 mod axes;
+mod below;
 pub mod frame;
 mod legend;
 mod marks;
@@ -14,7 +15,7 @@ mod ticks;
 use crate::figure::{Figure, Ranges};
 use crate::font::{self, Weight};
 use crate::palette::Ink;
-use crate::words::plain;
+use crate::words::spoken;
 use axes::Margins;
 use frame::Frame;
 use legend::Legend;
@@ -120,8 +121,8 @@ pub fn draw(figure: &Figure, form: Form) -> Scene {
 fn description(figure: &Figure) -> String {
     format!(
         "{}. {}",
-        plain(&figure.title),
-        plain(&figure.subtitle.join("; "))
+        spoken(&figure.title),
+        spoken(&figure.subtitle.join("; "))
     )
 }
 

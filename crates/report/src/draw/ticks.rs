@@ -57,7 +57,17 @@ fn labelled(values: Vec<f64>) -> Vec<Tick> {
         value,
         label: label(value),
     };
-    values.into_iter().map(tick).collect()
+    in_one_style(values.into_iter().map(tick).collect())
+}
+
+/// Sets thousands off in all labels where one has them set off: 5,000 beside 10,000.
+fn in_one_style(mut ticks: Vec<Tick>) -> Vec<Tick> {
+    if ticks.iter().any(|tick| tick.label.contains(',')) {
+        for tick in &mut ticks {
+            tick.label = number::set_off(&tick.label);
+        }
+    }
+    ticks
 }
 
 fn inside(range: Interval<f64>, value: f64) -> bool {
@@ -153,14 +163,14 @@ fn linear(range: Interval<f64>, fits: impl Fn(&[Tick]) -> bool) -> Vec<Tick> {
 fn multiples(range: Interval<f64>, step: f64, decimals: i32) -> Vec<Tick> {
     let first = (range.low / step - 1e-9).ceil();
     let count = ((range.high / step + 1e-9).floor() - first).clamp(-1.0, 500.0) as i64;
-    (0..=count)
+    let all = (0..=count)
         .map(|at| (first + at as f64) * step)
         .filter(|value| inside(range, *value))
         .map(|value| Tick {
             value,
             label: fixed(value, decimals),
-        })
-        .collect()
+        });
+    in_one_style(all.collect())
 }
 
 #[cfg(test)]
@@ -183,6 +193,19 @@ mod tests {
         assert_eq!(of(-0.1, 0.1), "−0.10 −0.05 0.00 0.05 0.10");
         assert_eq!(of(1.0, 1.0), "");
         assert_eq!(of(0.0, 0.0), "");
+    }
+
+    #[test]
+    fn thousands_of_one_axis_look_alike() {
+        let of = |low, high, scale| labels(low, high, scale, TickStyle::Decimal, 6);
+        assert_eq!(
+            of(0.0, 10_400.0, Scale::Linear),
+            "0 2,000 4,000 6,000 8,000 10,000"
+        );
+        assert_eq!(
+            of(900.0, 21_000.0, Scale::Log),
+            "1,000 2,000 3,000 5,000 10,000 20,000"
+        );
     }
 
     #[test]

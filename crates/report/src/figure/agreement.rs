@@ -91,17 +91,13 @@ fn noise(group: &Group<'_>, study: &StudyBrief, pairs: &[SearchAgreement]) -> Fi
     };
     let magnitude = Magnitude::of(pairs.iter().map(values).fold(0.0, f64::max));
     let unit = magnitude.unit(Measure::NormalizedNoise.unit());
-    let overlapping = pairs
-        .iter()
-        .filter(|p| p.ranges_overlap == Some(true))
-        .count();
     let mut figure = blank(group, study, "noise");
     figure.title = "Optimal noise scale: learning-rate against batch-size search".into();
     let both = |pair: &SearchAgreement| [pair.batch_size.peak, pair.learning_rate.peak];
     figure.subtitle.push(format!(
-        "{} · ranges (best interval and bootstrap interval together) overlap at {overlapping} of {}",
+        "{} · {}",
         peak_counts(pairs.iter().flat_map(both)),
-        words::counted(pairs.len() as u64, "width")
+        verdict(pairs)
     ));
     figure.x =
         AxisSpec::linear("ḡ_{opt}, batch-size search", unit.as_str()).showing(Extent::FromZero);
@@ -113,23 +109,59 @@ fn noise(group: &Group<'_>, study: &StudyBrief, pairs: &[SearchAgreement]) -> Fi
             y: magnitude.scaled(other.estimate.value),
             x_bar: Some(magnitude.scaled_interval(one.estimate.bar)),
             y_bar: Some(magnitude.scaled_interval(other.estimate.bar)),
+            x_whisker: (one.confidence).map(|c| magnitude.scaled_interval(c.interval)),
+            y_whisker: (other.confidence).map(|c| magnitude.scaled_interval(c.interval)),
             n: smaller_count(one, other),
             hollow: !(one.bracketed && other.bracketed),
             text: vec![
                 format!("w = {}", pair.width),
-                format!("batch-size search ḡ_opt = {}", value(one)),
-                format!("learning-rate search ḡ_opt = {}", value(other)),
+                format!("batch-size search ḡ opt = {}", value(one)),
+                format!("learning-rate search ḡ opt = {}", value(other)),
                 ratio(pair),
             ],
             ..Mark::default()
         };
         figure.series.push(series(at, pairs.len(), pair, mark));
     }
-    figure.notes = vec!["Bars: ends of the best interval.".into()];
+    figure.notes = vec![noise_bars(pairs)];
     if figure.marks().any(|(_, mark)| mark.hollow) {
         figure.hollow = Some("not bracketed in one of the searches".into());
     }
     figure
+}
+
+/// At how many widths the two agree.
+fn verdict(pairs: &[SearchAgreement]) -> String {
+    let overlapping = pairs.iter().filter(|p| p.ranges_overlap == Some(true));
+    let ratios: Vec<_> = (pairs.iter())
+        .filter_map(|pair| pair.ratio_confidence)
+        .collect();
+    let one = ratios.iter().filter(|ratio| ratio.interval.contains(&1.0));
+    let mut text = format!(
+        "ranges, of bar and thin line together, overlap at {} of {}",
+        overlapping.count(),
+        words::counted(pairs.len() as u64, "width")
+    );
+    if let Some(first) = ratios.first() {
+        text += &format!(
+            "; the {} bootstrap interval of the ratio contains 1 at {} of {}",
+            phrase::level(*first),
+            one.count(),
+            words::counted(ratios.len() as u64, "width")
+        );
+    }
+    text
+}
+
+fn noise_bars(pairs: &[SearchAgreement]) -> String {
+    let both = pairs.iter().flat_map(|p| [p.batch_size, p.learning_rate]);
+    match both.filter_map(|found| found.confidence).next() {
+        Some(confidence) => format!(
+            "Thick bars: ends of the best interval. Thin lines: {} bootstrap interval.",
+            phrase::level(confidence)
+        ),
+        None => "Bars: ends of the best interval.".into(),
+    }
 }
 
 fn value(found: &Found) -> String {

@@ -1,6 +1,6 @@
 //! All figures of some studies, in the order of the paper.
 
-use super::{Figure, Ranges, agreement, grid, groups, law, scan, schemes, stability};
+use super::{Figure, Mark, Ranges, agreement, grid, groups, law, scan, schemes, stability};
 use crate::words;
 use analysis::Findings;
 use std::collections::HashSet;
@@ -24,7 +24,10 @@ pub fn figures(findings: &[Findings]) -> Vec<Figure> {
     all.extend(schemes::figures(findings));
     all.retain(|figure| figure.series.iter().any(|series| !series.marks.is_empty()));
     make_unique(&mut all);
-    all.iter_mut().for_each(note_hidden);
+    for figure in &mut all {
+        note_hidden(figure);
+        note_single(figure);
+    }
     all
 }
 
@@ -34,9 +37,19 @@ fn note_hidden(figure: &mut Figure) {
     let hidden = figure.marks().filter(|(_, mark)| mark.y < lowest).count() as u64;
     if hidden > 0 {
         figure.notes.push(format!(
-            "▼ at the lower edge: {} below the range of the axis.",
+            "↓ at the lower edge: {} below the range of the axis.",
             words::counted(hidden, "point")
         ));
+    }
+}
+
+/// Says why marks of accuracies have no bar.
+fn note_single(figure: &mut Figure) {
+    let lowest = Ranges::of(figure).y.low;
+    let single = |mark: &Mark| mark.n == Some(1) && mark.y >= lowest && mark.y_bar.is_none();
+    if figure.marks().any(|(_, mark)| single(mark)) {
+        let text = "A point without a bar has a single trained run: its spread is not known.";
+        figure.notes.push(text.into());
     }
 }
 

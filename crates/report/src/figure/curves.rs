@@ -18,6 +18,15 @@ enum Shown {
     Loss,
 }
 
+impl Shown {
+    fn mean(self) -> &'static str {
+        match self {
+            Self::Accuracy => "mean",
+            Self::Loss => "geometric mean",
+        }
+    }
+}
+
 /// Test accuracy and training loss of a point's runs; none before the first record.
 pub fn curve_figures(study: &StudyBrief, observed: &Observed<'_>) -> Vec<Figure> {
     let figures = [Shown::Accuracy, Shown::Loss].map(|shown| figure(study, observed, shown));
@@ -72,10 +81,14 @@ fn figure(study: &StudyBrief, observed: &Observed<'_>, shown: Shown) -> Figure {
 }
 
 fn notes(shown: Shown) -> Vec<String> {
-    let mut notes = vec![
-        "A thin line for every run. Bars of the mean: ± 2 standard errors over the trained runs."
-            .to_string(),
-    ];
+    let bars = match shown {
+        Shown::Accuracy => "Bars of the mean: ± 2 standard errors over the trained runs.",
+        Shown::Loss => {
+            "The mean is the geometric one, as suits a logarithmic axis; its bars are × and ÷ the \
+             factor exp(2 s.e. of the logarithm) over the trained runs."
+        }
+    };
+    let mut notes = vec![format!("A thin line for every run. {bars}")];
     if shown == Shown::Loss {
         notes.push("The loss is the mean of the steps since the previous evaluation.".into());
     }
@@ -144,7 +157,8 @@ fn mean_series(observed: &Observed<'_>, shown: Shown) -> Option<Series> {
     };
     Some(Series {
         label: format!(
-            "mean of {}",
+            "{} of {}",
+            shown.mean(),
             words::counted(trained.len() as u64, "trained run")
         ),
         ink: Ink::Text,
@@ -158,8 +172,9 @@ fn mean_series(observed: &Observed<'_>, shown: Shown) -> Option<Series> {
 
 fn mean_mark(step: u64, values: &[f64], shown: Shown) -> Option<Mark> {
     let head = format!(
-        "step {}, mean of {} runs",
+        "step {}, {} of {} runs",
         number::count(step),
+        shown.mean(),
         values.len()
     );
     let (y, y_bar, text) = match shown {
@@ -170,16 +185,13 @@ fn mean_mark(step: u64, values: &[f64], shown: Shown) -> Option<Mark> {
             (100.0 * sample.mean, two_errors(sample), text)
         }
         Shown::Loss => {
-            let sample = Sample::of(values)?;
-            let error = sample.standard_error.unwrap_or(0.0);
-            let ends = Interval::between(sample.mean - 2.0 * error, sample.mean + 2.0 * error);
+            let (mean, ends) = geometric(values)?;
             let text = format!(
-                "training loss {} (2 s.e., n = {})",
-                number::with_interval(sample.mean, Some(ends)),
-                sample.count
+                "training loss {} (2 s.e. of its logarithm, n = {})",
+                number::with_interval(mean, ends),
+                values.len()
             );
-            // Below 0 an end has no place on a logarithmic axis.
-            (sample.mean, Some(ends).filter(|ends| ends.low > 0.0), text)
+            (mean, ends, text)
         }
     };
     Some(Mark {
@@ -190,4 +202,29 @@ fn mean_mark(step: u64, values: &[f64], shown: Shown) -> Option<Mark> {
         text: vec![head, text],
         ..Mark::default()
     })
+}
+
+/// exp of the mean of ln x, and of its ends at ± 2 standard errors.
+fn geometric(values: &[f64]) -> Option<(f64, Option<Interval<f64>>)> {
+    let logarithms: Vec<f64> = values.iter().map(|value| value.ln()).collect();
+    let sample = Sample::of(&logarithms)?;
+    let ends = sample.standard_error.map(|error| Interval {
+        low: (sample.mean - 2.0 * error).exp(),
+        high: (sample.mean + 2.0 * error).exp(),
+    });
+    Some((sample.mean.exp(), ends))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn geometric_means_by_hand() {
+        // ln 1 = 0 and ln e² = 2: mean 1, deviation √2, standard error 1.
+        let (mean, ends) = geometric(&[1.0, 2.0_f64.exp()]).unwrap();
+        let ends = ends.unwrap();
+        assert!((mean.ln() - 1.0).abs() < 1e-12);
+        assert!((ends.low.ln() + 1.0).abs() < 1e-12 && (ends.high.ln() - 3.0).abs() < 1e-12);
+    }
 }

@@ -87,7 +87,15 @@ fn law_figure(group: &Group<'_>, measure: Measure, sources: &[Source<'_>]) -> Op
             line = format!("{}, {}: {line}", study.name, words::runs_per_point(study));
         }
         figure.subtitle.push(line);
-        figure.fits.extend(fit(source.search, magnitude, ink));
+        let name = words::search(source.search.kind);
+        let name = match (sources.len() > 1, several) {
+            (false, _) => String::new(),
+            (true, false) => format!(" of the {name}"),
+            (true, true) => format!(" of the {name} ({})", source.findings.study.name),
+        };
+        figure
+            .fits
+            .extend(fit(source.search, magnitude, ink, &name));
         figure.series.push(Series {
             label,
             ink,
@@ -114,6 +122,9 @@ fn finish(figure: &mut Figure, sources: &[Source<'_>]) {
     }
     if figure.fits.iter().any(|fit| fit.slopes.is_some()) {
         bars += &format!(" Bands: {level} % bootstrap interval of a.");
+    }
+    if sources.len() > 1 {
+        bars += " Searches are drawn a little apart.";
     }
     figure.notes.push(bars);
     if hollow {
@@ -197,13 +208,14 @@ fn text(search: &SearchFindings, found: &WidthFindings, optimum: &Optimum) -> Ve
     lines
 }
 
-fn fit(search: &SearchFindings, magnitude: Magnitude, ink: Ink) -> Option<Fit> {
+/// The line of a search; `name` says of which, where there are several.
+fn fit(search: &SearchFindings, magnitude: Magnitude, ink: Ink, name: &str) -> Option<Fit> {
     let law: &Law = search.law.law().ok()?;
     let widths = optima(search).map(|(found, _)| f64::from(found.width.get()));
     Some(Fit {
         label: match law.measure {
-            Measure::NormalizedNoise => "fit ḡ_{opt} = a·w".into(),
-            other => format!("fit {} = a·w", other.symbol()),
+            Measure::NormalizedNoise => format!("fit{name}: ḡ_{{opt}} = a·w"),
+            other => format!("fit{name}: {} = a·w", other.symbol()),
         },
         ink,
         slope: magnitude.scaled(law.proportion.slope),

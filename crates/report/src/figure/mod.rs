@@ -45,7 +45,8 @@ pub enum FigureKind {
     Curves,
 }
 
-/// A figure. Words in it may hold subscripts, written `ḡ_{opt}`.
+/// A figure. Words in it may hold subscripts and superscripts, written `ḡ_{opt}`
+/// and `w^{q}`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Figure {
     /// Name for files and links: lower-case letters, digits and dashes; unique among
@@ -166,14 +167,14 @@ pub enum Marker {
     Triangle,
     /// ◆
     Diamond,
-    /// ▼
-    Inverted,
     /// Five corners.
     Pentagon,
     /// ✚
     Plus,
     /// Six corners.
     Hexagon,
+    /// ✖
+    Cross,
 }
 
 impl Marker {
@@ -184,10 +185,10 @@ impl Marker {
             Marker::Square,
             Marker::Triangle,
             Marker::Diamond,
-            Marker::Inverted,
             Marker::Pentagon,
             Marker::Plus,
             Marker::Hexagon,
+            Marker::Cross,
         ];
         ALL[at % ALL.len()]
     }
@@ -202,6 +203,8 @@ pub struct Mark {
     pub y: f64,
     /// Interval of x: a horizontal bar.
     pub x_bar: Option<Interval<f64>>,
+    /// A second, wider interval of x: a light line.
+    pub x_whisker: Option<Interval<f64>>,
     /// Interval of y: a vertical bar with caps.
     pub y_bar: Option<Interval<f64>>,
     /// A second, wider interval of y: a light line.

@@ -21,6 +21,7 @@ impl Ranges {
         let means = ys.clone();
         for mark in &marks {
             xs.extend(mark.x_bar.iter().flat_map(|i| [i.low, i.high]));
+            xs.extend(mark.x_whisker.iter().flat_map(|i| [i.low, i.high]));
             ys.extend(mark.y_bar.iter().flat_map(|i| [i.low, i.high]));
             ys.extend(mark.y_whisker.iter().flat_map(|i| [i.low, i.high]));
         }

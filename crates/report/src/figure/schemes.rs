@@ -43,7 +43,7 @@ fn figure(one: &Findings, other: &Findings, widths: &[SchemeDifference]) -> Figu
         title: "Peak accuracy: standard against NTK scheme".into(),
         subtitle: vec![
             format!(
-                "{networks} · N = {} · `{}` and `{}`",
+                "{networks} · N = {} · {} and {}",
                 number::count(one.study.examples.into()),
                 standard.study.name,
                 ntk.study.name

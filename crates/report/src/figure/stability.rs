@@ -36,6 +36,14 @@ impl Counted {
         }
     }
 
+    /// What half of the runs do at ε_half.
+    fn verb(self) -> &'static str {
+        match self {
+            Self::Diverged => "diverge",
+            Self::Failed => "fail",
+        }
+    }
+
     fn trend(self, found: &StabilityFindings) -> Option<&LimitTrend> {
         match self {
             Self::Diverged => found.divergence_trend.as_ref(),
@@ -93,7 +101,7 @@ fn figure(
     subtitle.extend(
         counted
             .trend(found)
-            .map(|trend| trend_words(trend, against, findings.study.scheme)),
+            .map(|trend| trend_words(trend, counted, against, findings.study.scheme)),
     );
     let share = Interval {
         low: 0.0,
@@ -148,11 +156,12 @@ fn recorded(found: &StabilityFindings) -> String {
     }
 }
 
-fn trend_words(trend: &LimitTrend, against: Against, scheme: Scheme) -> String {
+fn trend_words(trend: &LimitTrend, counted: Counted, against: Against, scheme: Scheme) -> String {
+    let half = format!("Half of the runs {}", counted.verb());
     let widths = words::counted(trend.widths.len() as u64, "width");
     match against {
         Against::Rate => format!(
-            "half of the runs at ε_{{half}} ∝ w^q, q = {} ({widths}; the paper: {})",
+            "{half} at ε_{{half}} ∝ w^{{q}} with q = {} ({widths}; the paper: {})",
             phrase::limit_exponent(trend),
             match scheme {
                 Scheme::Ntk => "0",
@@ -160,7 +169,7 @@ fn trend_words(trend: &LimitTrend, against: Against, scheme: Scheme) -> String {
             }
         ),
         Against::RateTimesWidth => format!(
-            "half of the runs at ε̄_{{half}} ∝ w^q, q = {} ({widths}; the paper: 0)",
+            "{half} at ε̄_{{half}} ∝ w^{{q}} with q = {} ({widths}; the paper: 0)",
             number::with_interval(trend.normalized_exponent, trend.normalized_interval())
         ),
     }

@@ -105,7 +105,7 @@ fn law_of(findings: &Findings, search: &SearchFindings) -> String {
         "{head}<p class=\"lead\">{}</p>\n<dl class=\"tiles\">{}{}{}{}</dl>\n<p class=\"muted\">{}</p>\n",
         rich(&claim),
         tile("a", &phrase::slope(law)),
-        tile("R²", &phrase::r_squared(law)),
+        tile("R²", &r_squared(law)),
         tile("exponent p of w", &phrase::exponent(law)),
         tile("fitted widths", &law.widths.len().to_string()),
         rich(&format!(
@@ -115,6 +115,13 @@ fn law_of(findings: &Findings, search: &SearchFindings) -> String {
             excluded(law)
         ))
     )
+}
+
+fn r_squared(law: &Law) -> String {
+    match phrase::tests_linearity(law) {
+        true => phrase::r_squared(law),
+        false => format!("{} not meaningful with two widths", phrase::r_squared(law)),
+    }
 }
 
 /// A number with its name; what follows the number itself is small.

@@ -105,9 +105,12 @@ fn law_cells(search: Option<&SearchFindings>) -> Vec<Cell> {
     match search.map(|search| search.law.law()) {
         Some(Ok(law)) => vec![
             Cell::number(phrase::slope(law), law.proportion.slope),
-            law.proportion.r_squared.map_or_else(Cell::absent, |value| {
-                Cell::number(number::fixed(value, 3), value)
-            }),
+            law.proportion
+                .r_squared
+                .filter(|_| phrase::tests_linearity(law))
+                .map_or_else(Cell::absent, |value| {
+                    Cell::number(number::fixed(value, 3), value)
+                }),
             Cell::number(phrase::exponent(law), law.power.exponent),
             Cell::number(law.widths.len().to_string(), law.widths.len() as f64),
         ],

@@ -5,19 +5,19 @@ use crate::draw::{Form, draw};
 use crate::figure::{Figure, FigureKind};
 use crate::svg::{self, escaped};
 use crate::table::{Cell, Show, Table};
-use crate::words::{self, pieces};
+use crate::words::{self, Level, pieces};
 use std::fmt::Write;
 
-/// Escaped text with its subscripts.
+/// Escaped text with its subscripts and superscripts.
 pub fn rich(text: &str) -> String {
     pieces(text)
         .iter()
         .map(|piece| {
             let text = unbroken(&escaped(piece.text));
-            if piece.sub {
-                format!("<sub>{text}</sub>")
-            } else {
-                text
+            match piece.level {
+                Level::Base => text,
+                Level::Sub => format!("<sub>{text}</sub>"),
+                Level::Super => format!("<sup>{text}</sup>"),
             }
         })
         .collect()
@@ -36,6 +36,19 @@ fn unbroken(text: &str) -> String {
         last = c;
     }
     out
+}
+
+/// Characters from which on the words of a cell may take several lines.
+const LONG: usize = 16;
+
+/// Keeps an interval on one line, not with its value: cells are narrow.
+fn whole_intervals(text: &str) -> String {
+    let mut inside = false;
+    let kept = text.chars().map(|c| {
+        inside = c == '[' || (inside && c != ']');
+        if inside && c == ' ' { '\u{a0}' } else { c }
+    });
+    kept.collect()
 }
 
 /// A table that scripts can sort.
@@ -62,7 +75,11 @@ pub fn table(table: &Table) -> String {
     for row in &table.rows {
         out.push_str("<tr>");
         for (cell, column) in row.iter().zip(&table.columns) {
-            let class = if column.numeric { " class=\"n\"" } else { "" };
+            let class = match column.numeric {
+                true => " class=\"n\"",
+                false if cell.text.chars().count() >= LONG => " class=\"long\"",
+                false => "",
+            };
             let sort = cell
                 .sort
                 .map_or_else(String::new, |key| format!(" data-s=\"{key}\""));
@@ -75,7 +92,7 @@ pub fn table(table: &Table) -> String {
 }
 
 fn content(cell: &Cell) -> String {
-    let text = escaped(&cell.text);
+    let text = whole_intervals(&escaped(&cell.text));
     match &cell.show {
         Show::Words => text,
         Show::Link(href) => format!("<a href=\"{}\">{text}</a>", escaped(href)),
@@ -119,7 +136,7 @@ pub fn figure(figure: &Figure, place: &Place) -> String {
 /// SVG, PNG and CSV of a figure. In a file the script adds the PNG, drawn from the SVG.
 fn downloads(figure: &Figure, place: &Place) -> String {
     let id = escaped(&figure.id);
-    let name = escaped(&words::plain(&figure.title));
+    let name = escaped(&words::spoken(&figure.title));
     let link = |kind: &str, href: String, attribute: &str| {
         format!(
             "<a{attribute} download=\"{id}.{}\" href=\"{href}\" aria-label=\"{kind} of {name}\">{kind}</a>",
@@ -165,8 +182,9 @@ mod tests {
     use crate::table::{Cell, Column};
 
     #[test]
-    fn words_are_escaped_and_lowered() {
+    fn words_are_escaped_lowered_and_raised() {
         assert_eq!(rich("ḡ_{opt} < <b>"), "ḡ<sub>opt</sub> &lt; &lt;b&gt;");
+        assert_eq!(rich("w^{p}"), "w<sup>p</sup>");
         assert_eq!(
             rich("a = 1 [0, 2] ·10³, b"),
             "a\u{a0}=\u{a0}1\u{a0}[0,\u{a0}2]\u{a0}·10³, b"

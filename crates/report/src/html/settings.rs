@@ -4,7 +4,11 @@ use super::PageOptions;
 use super::parts;
 use crate::svg::escaped;
 use crate::{number, words};
+use analysis::brief::Training;
+use analysis::grid::GridFindings;
+use analysis::stability::StabilityFindings;
 use analysis::{Findings, Resolution, SearchFindings};
+use spec::{SearchKind, TimeBounds};
 use std::fmt::Write;
 
 /// Settings, and how to repeat the studies.
@@ -84,8 +88,15 @@ fn settings(findings: &Findings) -> Vec<(&'static str, String)> {
     if let Some(experiment) = &study.experiment {
         all.push(("experiment of the paper", experiment.clone()));
     }
+    all.extend(training(&study.training));
     for search in &findings.searches {
         all.push((words::search(search.kind), scanned(search)));
+    }
+    if !findings.grids.is_empty() {
+        all.push((words::search(SearchKind::Grid), gridded(&findings.grids)));
+    }
+    if let Some(found) = &findings.stability {
+        all.push((words::search(SearchKind::Stability), stability(found)));
     }
     all.push((
         "bootstrap",
@@ -101,26 +112,116 @@ fn settings(findings: &Findings) -> Vec<(&'static str, String)> {
         ),
     ));
     if findings.runs.seconds > 0.0 {
-        all.push(("training time", number::duration(findings.runs.seconds)));
+        all.push((
+            "compute time (sum over runs)",
+            number::duration(findings.runs.seconds),
+        ));
     }
     all
 }
 
+/// How long runs train, as the studies' files say it after `time.scale`, and when they are given up.
+fn training(training: &Training) -> Vec<(&'static str, String)> {
+    let mut all = vec![("least epochs E_min", {
+        let widths = each_time(training, |time| time.epochs);
+        number::significant(training.time.epochs, 4) + &widths
+    })];
+    let by_width = training.by_width.iter().map(|rule| rule.time.steps);
+    if by_width.chain([training.time.steps]).any(|steps| steps > 0) {
+        let widths = each_time(training, |time| time.steps as f64);
+        all.push((
+            "least steps T_min",
+            number::count(training.time.steps) + &widths,
+        ));
+    }
+    if let Some(reference) = training.reference {
+        let steps = match reference.steps {
+            Some(steps) => format!("T₀ = {} steps", number::count(steps)),
+            None => "T₀ by the least epochs and steps".into(),
+        };
+        let rate = words::rate(reference.learning_rate);
+        all.push((
+            "reference of times",
+            format!("{steps} at ε₀ = {rate}; smaller rates train for T₀·ε₀/ε steps"),
+        ));
+    }
+    let evaluation = training.evaluation;
+    all.push((
+        "evaluations per run",
+        number::count(evaluation.count.into()),
+    ));
+    all.push((
+        "stalled",
+        format!(
+            "below a test accuracy of {} %: stopped after {} % of the steps, not trained at the end",
+            number::significant(100.0 * evaluation.stall_accuracy, 3),
+            number::significant(100.0 * evaluation.stall_after, 3)
+        ),
+    ));
+    all
+}
+
+/// ` (w = 256, 512: 240)`: where widths differ.
+fn each_time(training: &Training, of: impl Fn(&TimeBounds) -> f64) -> String {
+    let usual = of(&training.time);
+    let differ = (training.by_width.iter()).filter(|rule| of(&rule.time) != usual);
+    let each: Vec<String> = differ
+        .map(|rule| {
+            let widths: Vec<String> = rule.widths.iter().map(ToString::to_string).collect();
+            format!(
+                "w = {}: {}",
+                widths.join(", "),
+                number::significant(of(&rule.time), 6)
+            )
+        })
+        .collect();
+    match each.is_empty() {
+        true => String::new(),
+        false => format!(" ({})", each.join("; ")),
+    }
+}
+
+/// What a grid study scans.
+fn gridded(grids: &[GridFindings]) -> String {
+    let curves = || grids.iter().flat_map(|grid| &grid.curves);
+    let points = curves().flat_map(|curve| &curve.points);
+    let sizes = points.map(|point| f64::from(point.batch_size.get()));
+    let rates = curves().map(|curve| curve.learning_rate.get());
+    format!(
+        "B = {}; ε = {}",
+        values(sizes.collect()),
+        values(rates.collect())
+    )
+}
+
+/// What a stability study scans.
+fn stability(found: &StabilityFindings) -> String {
+    let points = found.widths.iter().flat_map(|width| &width.points);
+    let rates = points.map(|point| point.learning_rate.get()).collect();
+    let size = number::count(found.batch_size.get().into());
+    format!("B = {size}; ε = {}", values(rates))
+}
+
+/// Different values, ascending.
+fn values(mut all: Vec<f64>) -> String {
+    all.sort_by(f64::total_cmp);
+    all.dedup();
+    let each: Vec<String> = all.iter().map(|v| number::significant(*v, 4)).collect();
+    each.join(", ")
+}
+
 /// The values that a search scans, over all widths.
 fn scanned(search: &SearchFindings) -> String {
-    let mut values: Vec<f64> = (search.widths.iter().flat_map(|found| &found.points))
+    let scanned = (search.widths.iter().flat_map(|found| &found.points))
         .map(|point| match search.axis {
             analysis::Axis::BatchSize => f64::from(point.batch_size.get()),
             analysis::Axis::LearningRate => point.learning_rate.get(),
         })
         .collect();
-    values.sort_by(f64::total_cmp);
-    values.dedup();
-    let each: Vec<String> = values.iter().map(|v| number::significant(*v, 4)).collect();
     format!(
         "{}; {} = {}",
         words::fixed(search),
         words::axis_symbol(search.axis),
-        each.join(", ")
+        values(scanned)
     )
 }

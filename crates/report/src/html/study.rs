@@ -50,16 +50,27 @@ impl Shown<'_> {
         if !prediction.is_empty() {
             all.push(Part::column(self.name("predict"), prediction));
         }
-        let flags = flag_list(
-            &study_flags(self.findings),
-            !self.findings.searches.is_empty(),
-        );
-        all.push(Part::whole(self.name("flags"), flags));
+        all.push(Part::whole(self.name("flags"), self.flags()));
         let optima = self.optima();
         if !optima.is_empty() {
             all.push(Part::whole(self.name("optima"), optima));
         }
         all
+    }
+
+    /// The flags; where the page shows several studies, below the name of this one.
+    fn flags(&self) -> String {
+        let flags = flag_list(
+            &study_flags(self.findings),
+            !self.findings.searches.is_empty(),
+        );
+        match self.all.len() {
+            0 | 1 => flags,
+            _ => format!(
+                "<h2>Flags and optima of <code>{}</code></h2>\n{flags}",
+                escaped(&self.findings.study.name)
+            ),
+        }
     }
 
     fn optima(&self) -> String {
@@ -212,9 +223,22 @@ fn flag_list(flags: &[Flag], has_optima: bool) -> String {
             out,
             "<li><strong>{}</strong> ({place}{width}): {}.</li>",
             flag.kind.short(),
-            escaped(&flag.text)
+            flag_text(&flag.text)
         );
     }
     out.push_str("</ul></details></div>\n");
     out
+}
+
+/// The words of a flag, which a terminal and `results.json` show as well: commands between
+/// backticks, the exponent after a caret.
+fn flag_text(text: &str) -> String {
+    let raised = text.replace("w^p", "w^{p}");
+    let pieces = raised.split('`').enumerate();
+    pieces
+        .map(|(at, piece)| match at % 2 {
+            0 => rich(piece),
+            _ => format!("<code>{}</code>", escaped(piece)),
+        })
+        .collect()
 }
