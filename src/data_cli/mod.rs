@@ -34,7 +34,7 @@ pub enum DataCommand {
         #[arg(required = true, value_name = "NAME", value_parser = dataset_parser())]
         names: Vec<DatasetName>,
     },
-    /// Take over a data set from files that you have
+    /// Import a data set from local files
     ///
     /// The official files are found by their names, plain, as .gz, or in a .tar.gz or .zip, and are
     /// checked against their published checksums before anything is written.

@@ -40,7 +40,7 @@ pub enum CourseError {
         count: u32,
     },
     /// It searches for nothing.
-    #[error("the study is no search for an optimum, so none can move")]
+    #[error("`course` needs a batch-size, learning-rate or paired study")]
     NoSearch,
 }
 
