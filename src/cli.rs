@@ -35,7 +35,7 @@ pub enum Command {
     /// Run a study: train what is missing, find the law, write the report
     #[command(after_help = examples::RUN)]
     Run(RunStudyArgs),
-    /// Say what a study would do, and what it would cost on this machine
+    /// Show what a study would do and what it would cost on this machine
     #[command(after_help = examples::CHECK)]
     Check(CheckArgs),
     /// List the built-in studies
@@ -47,22 +47,22 @@ pub enum Command {
     /// Write report, figures and results of one or several studies
     #[command(after_help = examples::REPORT)]
     Report(ReportArgs),
-    /// Tell how optimum and law have moved in the course of training
+    /// Show how optimum and law moved in the course of training
     #[command(after_help = examples::COURSE)]
     Course(CourseArgs),
-    /// Show studies on a page that follows them as they run
+    /// Show studies on a page that updates as they run
     #[command(after_help = examples::SERVE)]
     Serve(ServeArgs),
     /// Write one row per run as CSV
     #[command(after_help = examples::EXPORT)]
     Export(ExportArgs),
-    /// Tell batch size and learning rate for a width from a study's law
+    /// Give batch size and learning rate for a width, from a study's law
     #[command(after_help = examples::PREDICT)]
     Predict(PredictArgs),
     /// Train one network of a study, or a few seeds of it
     #[command(after_help = examples::TRAIN)]
     Train(TrainArgs),
-    /// Write the first steps of a run with all that goes in and comes out, for checking from outside
+    /// Write the first steps of a run with all inputs and results, for an independent check
     #[command(after_help = examples::TRACE)]
     Trace(TraceArgs),
     /// Measure the speed of training steps against this machine's limit
@@ -80,7 +80,7 @@ pub enum Command {
     /// See, download or import data sets
     #[command(subcommand, after_help = examples::DATA)]
     Data(DataCommand),
-    /// Show program, machine, GPUs, data sets and environment, for reports of bugs
+    /// Show program, machine, GPUs, data sets and environment, for bug reports
     #[command(after_help = examples::INFO)]
     Info(InfoArgs),
     /// Print a script that lets a shell complete commands and flags
@@ -324,10 +324,10 @@ pub struct RunArgs {
 pub struct TrainArgs {
     #[command(flatten)]
     pub run: RunArgs,
-    /// Train for so many epochs [default: as the study says]
+    /// Train for N epochs [default: as the study says]
     #[arg(long, value_name = "N", conflicts_with = "steps", value_parser = positive, allow_negative_numbers = true)]
     pub epochs: Option<f64>,
-    /// Train for so many steps
+    /// Train for N steps
     #[arg(long, value_name = "N", value_parser = whole::<u64>(1..=u64::MAX), allow_negative_numbers = true)]
     pub steps: Option<u64>,
     /// How many seeds, counting up from --seed

@@ -34,7 +34,7 @@ pub struct WorkArgs {
     /// Train this share of the runs, the first being 1/N
     #[arg(long, value_name = "I/N")]
     pub shard: Option<Shard>,
-    /// Shares as this submission to Slurm made them
+    /// Use the shares of this submission to Slurm
     #[arg(long, value_name = "NAME", requires = "shard")]
     pub submission: Option<String>,
     #[command(flatten)]
@@ -42,13 +42,13 @@ pub struct WorkArgs {
     /// Save running work every SECONDS seconds, in case it is killed
     #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true, default_value_t = 60.0)]
     pub checkpoint_every: f64,
-    /// Wait so long for runs of the shard that another process has claimed, then train them too
+    /// Wait this long for runs of the shard that another process has claimed, then train them too
     #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true, default_value_t = 120.0)]
     pub patience: f64,
     /// Show no progress
     #[arg(long, short)]
     pub quiet: bool,
-    /// Print as JSON what came of it
+    /// Print the outcome as JSON
     #[arg(long)]
     pub json: bool,
 }
