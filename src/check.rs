@@ -1,7 +1,7 @@
 //! `noisescale check` and `list`: what a study would do, and what it would cost here.
 
 use crate::cli::{CheckArgs, ListArgs};
-use crate::output::say;
+use crate::output::{counted, say};
 use crate::runner::{Machine, human_duration, middle_runs};
 use crate::{command, device, quoting, studies, train};
 use anyhow::Result;
@@ -17,8 +17,8 @@ struct Plan {
     study: String,
     title: String,
     experiment: Option<String>,
-    /// Figures of the paper, counted through its supplement.
-    figures: &'static str,
+    /// Figures of the paper, numbered on through its supplement.
+    figures: Vec<&'static str>,
     widths: Vec<Width>,
     points: usize,
     runs: usize,
@@ -68,23 +68,23 @@ pub fn run(args: &CheckArgs) -> Result<()> {
         false => " (what both searches have is trained once)",
     };
     say!(
-        "{} points × {} seeds: {} runs{shared}, {} steps in all",
-        found.points,
-        study.seeds,
+        "{} × {}: {} runs{shared}, {} steps in all",
+        counted(found.points, "point"),
+        counted(study.seeds as usize, "seed"),
         HumanCount(found.runs as u64),
         HumanCount(found.steps)
     );
     if study.extend > 0 {
         say!(
-            "Each grid may grow by up to {} values until its optimum is bracketed.",
-            study.extend
+            "Each grid may grow by up to {} until its optimum is bracketed.",
+            counted(study.extend as usize, "value")
         );
     }
     if let (Some(seconds), Some(bytes)) = (found.seconds, found.bytes) {
         say!(
-            "About {} on this machine's processor with {} runs at once, {} MB of memory besides the data",
+            "About {} on this machine's processor with {} at once, {} MB of memory besides the data",
             human_duration(seconds),
-            train::cores(),
+            counted(train::cores(), "run"),
             bytes.div_ceil(1 << 20)
         );
         say_gpus_apart();
@@ -120,14 +120,18 @@ fn print_command(words: &[String], rules: &CommandRules) {
     say!("  {}", quoting::command_line(words));
     let limit = |limit: Option<String>| limit.unwrap_or_else(|| "without limit".into());
     say!(
-        "Time of an attempt: {}; memory: {}; a failed run is tried again {} times.",
+        "Time of an attempt: {}; memory: {}; a failed run is tried again {}.",
         limit(
             rules
                 .timeout
                 .map(|most| format!("{} s", most.as_secs_f64()))
         ),
         limit(rules.memory.map(|most| format!("{} MB", most >> 20))),
-        rules.retries,
+        match rules.retries {
+            0 => "at the next start only".into(),
+            1 => "once".into(),
+            many => format!("{many} times"),
+        },
     );
 }
 
@@ -167,7 +171,10 @@ pub fn list(args: &ListArgs) -> Result<()> {
             "{:<26} {:>3}  {:<9} {:>6} {:>8} {:>10}  {}",
             found.study,
             found.experiment.as_deref().unwrap_or("–"),
-            found.figures,
+            match found.figures.as_slice() {
+                [] => "–".into(),
+                some => some.join(" "),
+            },
             found.runs,
             short_count(found.steps),
             found.seconds.map_or_else(|| "–".into(), human_duration),
@@ -273,8 +280,8 @@ fn joined<T: ToString>(values: &[T]) -> String {
 }
 
 /// The figures of the paper that an experiment is behind.
-fn figures(experiment: Option<&str>) -> &'static str {
-    match experiment {
+fn figures(experiment: Option<&str>) -> Vec<&'static str> {
+    let numbers = match experiment {
         Some("A") => "1 2 3 6 8",
         Some("B") => "4 6 9 10",
         Some("C") => "5 7 11",
@@ -283,8 +290,9 @@ fn figures(experiment: Option<&str>) -> &'static str {
         Some("F") => "14",
         Some("G") => "15",
         Some("H") => "16 17",
-        _ => "–",
-    }
+        _ => "",
+    };
+    numbers.split_whitespace().collect()
 }
 
 /// 1234567 as 1.2M.

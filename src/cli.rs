@@ -11,7 +11,8 @@ use crate::examples;
 use crate::prepare::PrepareArgs;
 use crate::slurm::SlurmCommand;
 use crate::values::{
-    batch_size, instructions, learning_rate, override_, positive, seconds, threads, width,
+    address, batch_size, count, instructions, learning_rate, override_, positive, seconds, share,
+    threads, whole, width,
 };
 use crate::work::WorkArgs;
 use clap::{Args, Parser, Subcommand};
@@ -34,7 +35,7 @@ pub enum Command {
     /// Run a study: train what is missing, find the law, write the report
     #[command(after_help = examples::RUN)]
     Run(RunStudyArgs),
-    /// Say what a study would do, and what it would cost on this machine
+    /// Show what a study would do and what it would cost on this machine
     #[command(after_help = examples::CHECK)]
     Check(CheckArgs),
     /// List the built-in studies
@@ -46,22 +47,22 @@ pub enum Command {
     /// Write report, figures and results of one or several studies
     #[command(after_help = examples::REPORT)]
     Report(ReportArgs),
-    /// Tell how optimum and law have moved in the course of training
+    /// Show how optimum and law moved in the course of training
     #[command(after_help = examples::COURSE)]
     Course(CourseArgs),
-    /// Show studies on a page that follows them as they run
+    /// Show studies on a page that updates as they run
     #[command(after_help = examples::SERVE)]
     Serve(ServeArgs),
     /// Write one row per run as CSV
     #[command(after_help = examples::EXPORT)]
     Export(ExportArgs),
-    /// Tell batch size and learning rate for a width from a study's law
+    /// Give batch size and learning rate for a width, from a study's law
     #[command(after_help = examples::PREDICT)]
     Predict(PredictArgs),
     /// Train one network of a study, or a few seeds of it
     #[command(after_help = examples::TRAIN)]
     Train(TrainArgs),
-    /// Write the first steps of a run with all that goes in and comes out, for checking from outside
+    /// Write the first steps of a run with all inputs and results, for an independent check
     #[command(after_help = examples::TRACE)]
     Trace(TraceArgs),
     /// Measure the speed of training steps against this machine's limit
@@ -79,7 +80,7 @@ pub enum Command {
     /// See, download or import data sets
     #[command(subcommand, after_help = examples::DATA)]
     Data(DataCommand),
-    /// Show program, machine, GPUs, data sets and environment, for reports of bugs
+    /// Show program, machine, GPUs, data sets and environment, for bug reports
     #[command(after_help = examples::INFO)]
     Info(InfoArgs),
     /// Print a script that lets a shell complete commands and flags
@@ -100,13 +101,13 @@ pub struct SelectArgs {
     /// A study file, the folder of a study, or the name of a built-in study (see `noisescale list`)
     pub study: String,
     /// Random repetitions of every point
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = count, allow_negative_numbers = true)]
     pub seeds: Option<u32>,
     /// The widths to study
-    #[arg(long, value_name = "W,W,…", value_delimiter = ',', value_parser = width)]
+    #[arg(long, value_name = "W,W,…", value_delimiter = ',', value_parser = width, allow_negative_numbers = true)]
     pub widths: Vec<Width>,
     /// Multiply every training time by this
-    #[arg(long, value_name = "F", value_parser = positive)]
+    #[arg(long, value_name = "F", value_parser = positive, allow_negative_numbers = true)]
     pub time_scale: Option<f64>,
     /// Spend seeds where the best interval may still lie, instead of everywhere
     #[arg(long)]
@@ -147,8 +148,8 @@ pub struct RunStudyArgs {
     pub out: Option<PathBuf>,
     #[command(flatten)]
     pub device: DeviceArgs,
-    /// Save a run that is under way after so many seconds, in case it is killed
-    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value_t = 60.0)]
+    /// Save running work every SECONDS seconds, in case it is killed
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true, default_value_t = 60.0)]
     pub checkpoint_every: f64,
     /// Show no progress
     #[arg(long, short)]
@@ -169,14 +170,14 @@ pub struct CheckArgs {
 
 #[derive(Args)]
 pub struct BenchArgs {
-    /// Only the network of this name, or those whose names hold it
+    /// Only the network of this name, or networks whose name contains TEXT
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub only: String,
     /// Time for each network
-    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value_t = 1.0)]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true, default_value_t = 1.0)]
     pub seconds: f64,
     /// Runs at once in the last column [default: one per core]
-    #[arg(long, value_name = "N", value_parser = threads)]
+    #[arg(long, value_name = "N", value_parser = threads, allow_negative_numbers = true)]
     pub threads: Option<usize>,
     /// Instruction set of the kernels [default: the best of this processor]
     #[arg(long, value_name = "SET", value_parser = instructions)]
@@ -184,14 +185,14 @@ pub struct BenchArgs {
     /// What to measure: cpu, or the steps of a whole cohort on cuda or cuda:N
     #[arg(long, value_name = "DEVICE", default_value_t = Choice::Cpu)]
     pub device: Choice,
-    /// How exactly GPUs take products
-    #[arg(long, value_enum, default_value_t = Precision::Tf32)]
-    pub precision: Precision,
+    /// Precision of matrix products on GPUs [default: tf32]
+    #[arg(long, value_enum)]
+    pub precision: Option<Precision>,
     /// List the time of every kernel of a step on a GPU
     #[arg(long, conflicts_with = "json")]
     pub kernels: bool,
     /// Runs of a cohort on a GPU [default: 20]
-    #[arg(long, value_name = "N", value_parser = threads)]
+    #[arg(long, value_name = "N", value_parser = threads, allow_negative_numbers = true)]
     pub replicas: Option<usize>,
     /// As JSON, for programs
     #[arg(long)]
@@ -236,7 +237,8 @@ pub struct CourseArgs {
         long,
         value_name = "F,F,…",
         value_delimiter = ',',
-        default_value = "0.25,0.5,0.75,1"
+        default_value = "0.25,0.5,0.75,1",
+        value_parser = share, allow_negative_numbers = true
     )]
     pub shares: Vec<f64>,
     /// Compare with the other search of this study, each width after the same training time
@@ -253,10 +255,10 @@ pub struct ServeArgs {
     #[arg(required = true, value_name = "DIR")]
     pub dirs: Vec<PathBuf>,
     /// Port to listen on; 0 takes any free one
-    #[arg(long, short, default_value_t = 8420)]
+    #[arg(long, short, default_value_t = 8420, value_parser = whole::<u16>(0..=65_535), allow_negative_numbers = true)]
     pub port: u16,
     /// Address to listen on; any but this machine's own asks readers for a token
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1", value_parser = address)]
     pub host: IpAddr,
     /// Ask for a token on this machine too, where others have accounts
     #[arg(long)]
@@ -280,13 +282,13 @@ pub struct PredictArgs {
     /// Folder of a study
     pub dir: PathBuf,
     /// The width to predict for
-    #[arg(long, short, value_parser = width)]
+    #[arg(long, short, value_parser = width, allow_negative_numbers = true)]
     pub width: Width,
     /// Fix the batch size
-    #[arg(long, short, value_name = "B", value_parser = batch_size, conflicts_with = "learning_rate")]
+    #[arg(long, short, value_name = "B", value_parser = batch_size, allow_negative_numbers = true, conflicts_with = "learning_rate")]
     pub batch_size: Option<BatchSize>,
     /// Fix the learning rate
-    #[arg(long, short, value_name = "E", value_parser = learning_rate)]
+    #[arg(long, short, value_name = "E", value_parser = learning_rate, allow_negative_numbers = true)]
     pub learning_rate: Option<LearningRate>,
     /// Folder of a stability study of the same networks
     #[arg(long, value_name = "DIR")]
@@ -302,16 +304,16 @@ pub struct RunArgs {
     /// A study file, or the name of a built-in study
     pub study: String,
     /// Width of the network; need not be one of the study's
-    #[arg(long, short, value_parser = width)]
+    #[arg(long, short, value_parser = width, allow_negative_numbers = true)]
     pub width: Width,
     /// Batch size [default: the study's fixed or middle one]
-    #[arg(long, short, value_name = "B", value_parser = batch_size)]
+    #[arg(long, short, value_name = "B", value_parser = batch_size, allow_negative_numbers = true)]
     pub batch_size: Option<BatchSize>,
     /// Learning rate [default: the study's fixed or reference one]
-    #[arg(long, short, value_name = "E", value_parser = learning_rate)]
+    #[arg(long, short, value_name = "E", value_parser = learning_rate, allow_negative_numbers = true)]
     pub learning_rate: Option<LearningRate>,
     /// Seed of the random numbers
-    #[arg(long, short, default_value_t = 0)]
+    #[arg(long, short, default_value_t = 0, value_parser = whole::<u64>(0..=u64::MAX), allow_negative_numbers = true)]
     pub seed: u64,
     /// Change a key of the study, e.g. family.batch_norm=true
     #[arg(long = "set", value_name = "KEY=VALUE", value_parser = override_)]
@@ -322,14 +324,14 @@ pub struct RunArgs {
 pub struct TrainArgs {
     #[command(flatten)]
     pub run: RunArgs,
-    /// Train for so many epochs [default: as the study says]
-    #[arg(long, value_name = "N", conflicts_with = "steps", value_parser = positive)]
+    /// Train for N epochs [default: as the study says]
+    #[arg(long, value_name = "N", conflicts_with = "steps", value_parser = positive, allow_negative_numbers = true)]
     pub epochs: Option<f64>,
-    /// Train for so many steps
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    /// Train for N steps
+    #[arg(long, value_name = "N", value_parser = whole::<u64>(1..=u64::MAX), allow_negative_numbers = true)]
     pub steps: Option<u64>,
     /// How many seeds, counting up from --seed
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u64>(1..=100_000), allow_negative_numbers = true)]
     pub seeds: u64,
     #[command(flatten)]
     pub device: DeviceArgs,
@@ -343,7 +345,7 @@ pub struct TraceArgs {
     #[command(flatten)]
     pub run: RunArgs,
     /// How many steps
-    #[arg(long, value_name = "K", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    #[arg(long, value_name = "K", default_value_t = 20, value_parser = whole::<u64>(1..=100_000), allow_negative_numbers = true)]
     pub steps: u64,
     /// The safetensors file to write
     #[arg(long, short, value_name = "FILE")]

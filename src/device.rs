@@ -52,7 +52,7 @@ impl fmt::Display for Choice {
     }
 }
 
-/// How exactly GPUs take products.
+/// Precision of matrix products on GPUs.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, serde::Serialize, serde::Deserialize,
 )]
@@ -60,7 +60,7 @@ impl fmt::Display for Choice {
 pub enum Precision {
     /// As exact as float32 arithmetic.
     Fp32,
-    /// Factors rounded to TF32, 10 bits behind the point; sums in float32.
+    /// Factors rounded to TF32 (10-bit mantissa); sums in float32.
     Tf32,
 }
 
@@ -70,11 +70,11 @@ pub struct DeviceArgs {
     /// What to train on: auto, cpu, cuda (all GPUs) or cuda:N
     #[arg(long, value_name = "DEVICE", default_value_t = Choice::Auto)]
     pub device: Choice,
-    /// How exactly GPUs take products
+    /// Precision of matrix products on GPUs
     #[arg(long, value_enum, default_value_t = Precision::Tf32)]
     pub precision: Precision,
     /// Runs trained at once on the processor [default: one per core]
-    #[arg(long, value_name = "N", value_parser = crate::values::threads)]
+    #[arg(long, value_name = "N", value_parser = crate::values::threads, allow_negative_numbers = true)]
     pub threads: Option<usize>,
 }
 
@@ -116,7 +116,7 @@ impl DeviceArgs {
         if let Some(trainer) = CommandTrainer::of(study, self.threads)? {
             return Ok(Trainer::Command(trainer));
         }
-        let text = format!("{}: commands can train on Unix systems alone", study.name);
+        let text = format!("{}: commands can train on Unix systems only", study.name);
         Err(Mistake(text).into())
     }
 

@@ -9,21 +9,21 @@ Examples:
 Exit codes:
     0  what was asked for is done
     1  it failed
-    2  it cannot be: a wrong file, flag or value
-  130  `run` or `work` was stopped by Ctrl-C, SIGTERM or SIGHUP; everything recorded is kept
+    2  invalid request: a wrong file, flag or value
+  130  stopped by Ctrl-C, SIGTERM or SIGHUP; everything recorded is kept
 
-Failures are one sentence on standard error. Results go to standard output, and with --json
-nothing else does. Colours and bars are shown on terminals only; NO_COLOR removes the colours.
+Failures are one sentence on standard error. Results go to standard output, and with --json \
+nothing else does. Colours and bars are shown on terminals only; NO_COLOR removes the colours. \
 docs/CLI.md has all commands and environment variables.";
 
 pub const RUN: &str = "\
 Examples:
   noisescale run quickstart
-  noisescale run mnist-1lp --widths 128,512 --seeds 5 --time-scale 0.25 --out runs/short
+  noisescale run mnist-1lp --seeds 5 --time-scale 0.25 --out runs/short
   noisescale run my-study.toml --set search.batch_sizes=[16,32] --adaptive
   noisescale run quickstart --quiet --json > findings.json
 
-Killed or stopped at any moment, the same command goes on where it was.";
+Stop or kill it at any moment: the same command resumes where it left off.";
 
 pub const CHECK: &str = "\
 Examples:
@@ -51,12 +51,12 @@ Examples:
   noisescale course runs/mnist-1lp --shares 0.1,0.2,0.5,1 --json
   noisescale course runs/quickstart --against runs/quickstart
 
-A run that ends at half of its time is the run of a study that is half as long. So this tells what
-shorter studies would have found, and whether a longer one might find something else.
+A run cut off at half of its time is the run of a study half as long. So this shows what shorter \
+studies would have found, and whether a longer one might find something else.
 
-With --against, the learning-rate search of the study is cut off at every width where it had been trained
-for as long, in ε times steps, as the batch-size search of the other study was at its optimum. Both may be
-of one study.";
+With --against, the learning-rate search of the study is cut off, at every width, when it has \
+trained for as long (in ε times steps) as the batch-size search of the other study had at its \
+optimum. Both searches may belong to one study.";
 
 pub const SERVE: &str = "\
 Examples:
@@ -77,13 +77,13 @@ pub const PREDICT: &str = "\
 Examples:
   noisescale predict runs/quickstart --width 128
   noisescale predict runs/quickstart --width 128 --batch-size 4
-  noisescale predict runs/mnist-2lp --width 4096 --stability runs/stability-2lp --json";
+  noisescale predict runs/mnist --width 4096 --stability runs/stable --json";
 
 pub const TRAIN: &str = "\
 Examples:
   noisescale train digits-mlp --width 64
-  noisescale train mnist-1lp --width 512 --batch-size 16 --epochs 30 --seeds 4
-  noisescale train cifar10-wrn --width 2 --steps 300 --set family.batch_norm=true --json";
+  noisescale train mnist-1lp --width 512 --batch-size 16 --epochs 30
+  noisescale train mnist-cnn --width 2 --set family.batch_norm=true --json";
 
 pub const TRACE: &str = "\
 Example:
@@ -97,7 +97,7 @@ Examples:
   noisescale bench --only WRN --seconds 3
   noisescale bench --only 2LP --instructions portable --json
 
-docs/PERFORMANCE.md says what the columns mean; scripts/peers/ compares with other frameworks.";
+docs/PERFORMANCE.md explains the columns; scripts/peers/ compares with other frameworks.";
 
 pub const PREPARE: &str = "\
 Examples:
@@ -108,12 +108,12 @@ Examples:
 
 pub const WORK: &str = "\
 Examples:
-  noisescale work runs/quickstart                 # takes what nobody else has claimed
-  noisescale work runs/quickstart --shard 3/8     # its share and nothing else
+  noisescale work runs/quickstart               # what nobody else has claimed
+  noisescale work runs/quickstart --shard 3/8   # its share and nothing else
   noisescale work runs/quickstart --quiet --json
 
-`noisescale prepare STUDY --out DIR` makes the folder. Exit code 0 means that every run asked for is
-recorded. docs/CLUSTER.md has recipes for many machines.";
+`noisescale prepare STUDY --out DIR` makes the folder. Exit code 0 means that every run asked \
+for is recorded. docs/CLUSTER.md has recipes for many machines.";
 
 pub const SLURM: &str = "\
 Examples:
@@ -125,8 +125,8 @@ docs/CLUSTER.md explains it step by step.";
 pub const SLURM_SUBMIT: &str = "\
 Examples:
   noisescale slurm submit quickstart --out runs/quickstart
-  noisescale slurm submit mnist-1lp --out runs/mnist --gpus-per-task 1 --partition gpu --time 2:00:00
-  noisescale slurm submit my.toml --out runs/my --array 50 --mem 4G -- --account=lab --exclude=node7
+  noisescale slurm submit mnist-1lp --gpus-per-task 1 --time 2:00:00
+  noisescale slurm submit my.toml --array 50 --mem 4G -- --account=lab
 
 docs/CLUSTER.md explains it step by step.";
 
@@ -148,7 +148,7 @@ pub const SLURM_FINISH: &str = "\
 Example:
   noisescale slurm finish runs/mnist --submission 0001
 
-`slurm submit` sends this command to the cluster; one seldom gives it by hand.";
+`slurm submit` sends this command to the cluster; you rarely need to run it yourself.";
 
 pub const DATA: &str = "\
 Examples:
@@ -175,7 +175,7 @@ Examples:
   noisescale info
   noisescale info --json
 
-Paste the answer into a report of a bug.";
+Paste the output into a bug report.";
 
 pub const COMPLETIONS: &str = "\
 Examples:
@@ -245,6 +245,21 @@ mod tests {
                 let called = call.join(" ") + " ";
                 let own = format!("{} ", words.trim());
                 assert!(called.starts_with(&own), "{call:?} is under{words}");
+            }
+        }
+    }
+
+    /// A terminal of 80 columns breaks no example. The path of bash is as long as it is.
+    #[test]
+    fn examples_are_short_enough_for_a_terminal() {
+        let mut program = Cli::command();
+        program.build();
+        for (words, leaf) in leaves(&program, "") {
+            for line in long_help(&leaf).lines() {
+                let is_example = line.trim().starts_with("noisescale ");
+                let is_path = line.contains("completions bash >");
+                let length = line.chars().count();
+                assert!(!is_example || is_path || length <= 80, "{words}: {line}");
             }
         }
     }

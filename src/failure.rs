@@ -1,6 +1,6 @@
 //! How a command fails: one sentence, and an exit code that says whose turn it is.
 
-use crate::output::tell;
+use crate::output::{counted, tell};
 use crate::quoting::command_line;
 use crate::studies::UnknownStudy;
 use analysis::PredictError;
@@ -20,7 +20,7 @@ const INTERRUPTED: u8 = 130;
 
 /// A study was stopped before its end.
 #[derive(Debug, thiserror::Error)]
-#[error("stopped; {recorded} runs are recorded and nothing is lost. Go on with: {again}")]
+#[error("stopped; {} recorded, nothing is lost. Go on with: {again}", counted(*.recorded, "run"))]
 pub struct Interrupted {
     /// Runs recorded so far.
     pub recorded: usize,
@@ -47,8 +47,8 @@ impl Interrupted {
 #[derive(Debug, thiserror::Error)]
 #[error(
     "{} gave no outcome; the last, {run}: {reason}{}; everything else is recorded. \
-     Mend the command and give the same command again",
-    counted_runs(*.count), kept(.log.as_deref())
+     Fix the training command, then run this again",
+    counted(*.count, "run"), kept(.log.as_deref())
 )]
 pub struct FailedRuns {
     /// How many.
@@ -59,14 +59,6 @@ pub struct FailedRuns {
     pub reason: String,
     /// Where its standard error is.
     pub log: Option<PathBuf>,
-}
-
-/// So many runs, in words.
-pub fn counted_runs(count: usize) -> String {
-    match count {
-        1 => "1 run".into(),
-        many => format!("{many} runs"),
-    }
 }
 
 fn kept(log: Option<&Path>) -> String {

@@ -2,8 +2,9 @@
 //! `eprintln!` would panic then, and end a study that `head` has seen enough of.
 
 use crate::failure;
-use anyhow::Context;
+use anyhow::{Context, bail};
 use std::io::{self, Write};
+use std::path::Path;
 
 /// Writes a line, with the arguments of `format!`.
 macro_rules! say {
@@ -42,6 +43,26 @@ pub fn print(text: &str) -> anyhow::Result<()> {
             Err(error).context("standard output: cannot be written; check where it goes")
         }
         _ => Ok(()),
+    }
+}
+
+/// A file is to be written where there is a folder.
+pub fn check_folder_of(path: &Path) -> anyhow::Result<()> {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() && !folder.is_dir() => bail!(
+            "{}: there is no folder {}; make it, or choose another with --out",
+            path.display(),
+            folder.display()
+        ),
+        _ => Ok(()),
+    }
+}
+
+/// So many of something, in words.
+pub fn counted(count: usize, what: &str) -> String {
+    match count {
+        1 => format!("1 {what}"),
+        many => format!("{many} {what}s"),
     }
 }
 

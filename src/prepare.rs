@@ -2,7 +2,7 @@
 
 use crate::cli::SelectArgs;
 use crate::folder::Folder;
-use crate::output::Form;
+use crate::output::{Form, counted};
 use crate::quoting;
 use crate::runner::next_runs;
 use crate::studies;
@@ -50,9 +50,9 @@ pub fn run(args: &PrepareArgs) -> Result<()> {
 impl Prepared {
     fn in_words(&self) -> String {
         format!(
-            "{}: {} runs recorded, {} to train; `noisescale work {}` trains them",
+            "{}: {} recorded, {} to train; `noisescale work {}` trains them",
             self.folder.display(),
-            self.recorded,
+            counted(self.recorded, "run"),
             self.to_train,
             quoting::path(&self.folder)
         )

@@ -3,7 +3,7 @@
 use crate::cli::{CourseArgs, ExportArgs, PredictArgs, ReportArgs};
 use crate::failure::Mistake;
 use crate::folder::Folder;
-use crate::output::{print, say, tell};
+use crate::output::{check_folder_of, print, say, tell};
 use crate::quoting;
 use ::report::PageOptions;
 use ::report::number::significant;
@@ -17,6 +17,9 @@ use std::fmt::Display;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+/// What to do about a folder that cannot be written, as on a full disk.
+const ELSEWHERE: &str = "`noisescale report DIR --out FOLDER` writes the report elsewhere";
+
 /// Writes the report of one or several studies together.
 pub fn run(args: &ReportArgs) -> Result<()> {
     let folders: Vec<Folder> = args
@@ -28,7 +31,9 @@ pub fn run(args: &ReportArgs) -> Result<()> {
         (Some(out), _) => out.clone(),
         (None, [dir]) => dir.clone(),
         (None, _) => {
-            return Err(Mistake("several studies: say where with --out FOLDER".into()).into());
+            return Err(
+                Mistake("several studies: say where to write with --out FOLDER".into()).into(),
+            );
         }
     };
     write(&folders, &out, args.json)
@@ -49,7 +54,7 @@ pub fn write(folders: &[Folder], out: &Path, json: bool) -> Result<()> {
     let results = ::report::results_json(&findings);
     let folder = out.join("figures");
     fs::create_dir_all(&folder)
-        .map_err(|error| anyhow!("{}: cannot make it: {error}", folder.display()))?;
+        .map_err(|error| anyhow!("{}: cannot make it: {error}; {ELSEWHERE}", folder.display()))?;
     for figure in &figures {
         let name = folder.join(&figure.id);
         save(&name.with_extension("svg"), figure.svg().as_bytes())?;
@@ -78,7 +83,8 @@ pub fn go_on<'a>(dirs: impl Iterator<Item = &'a Path>) -> String {
 }
 
 fn save(path: &PathBuf, bytes: &[u8]) -> Result<()> {
-    fs::write(path, bytes).map_err(|error| anyhow!("{}: cannot write it: {error}", path.display()))
+    fs::write(path, bytes)
+        .map_err(|error| anyhow!("{}: cannot write it: {error}; {ELSEWHERE}", path.display()))
 }
 
 /// What the study would have found, had it ended earlier.
@@ -113,7 +119,11 @@ pub fn export(args: &ExportArgs) -> Result<()> {
     let grown = folder.grown(&records);
     let text = ::report::runs_csv_of(&folder.study, &grown.points, records);
     match &args.out {
-        Some(path) => save(path, text.as_bytes()),
+        Some(path) => {
+            check_folder_of(path)?;
+            fs::write(path, text)
+                .map_err(|error| anyhow!("{}: cannot write it: {error}", path.display()))
+        }
         None => print(&text),
     }
 }
@@ -211,7 +221,7 @@ fn in_words(found: &Prediction, runs: RunCounts) -> String {
     match found.linear {
         Some(true) => {}
         Some(false) => {
-            lines.push("Beware: the measured exponent's interval does not hold 1.".into());
+            lines.push("Beware: the measured exponent's interval does not contain 1.".into());
         }
         None => lines.push(
             "Beware: the exponent is not known well enough to tell whether the optimum grows with width."
@@ -257,7 +267,7 @@ fn in_words(found: &Prediction, runs: RunCounts) -> String {
         None => "No batch size reaches it with a stable learning rate.".into(),
     });
     lines.push(format!(
-        "Critical width, beyond which none does: {:.0} [{:.0}, {:.0}]",
+        "Critical width (beyond it no batch size reaches ḡ_opt): {:.0} [{:.0}, {:.0}]",
         critical_width.value, critical_width.interval.low, critical_width.interval.high
     ));
     lines.join("\n") + "\n"

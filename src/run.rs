@@ -3,7 +3,7 @@
 use crate::cli::RunStudyArgs;
 use crate::failure::{FailedRuns, Interrupted};
 use crate::folder::Folder;
-use crate::output::Form;
+use crate::output::{Form, counted};
 use crate::runner::{self, Display, Finish, Means, human_duration};
 use crate::{report, signals, studies};
 use anyhow::Result;
@@ -51,7 +51,8 @@ pub fn run(args: &RunStudyArgs) -> Result<()> {
             some => format!(", {some} of them from a checkpoint"),
         };
         form.remark(&format!(
-            "{trained} runs trained in {}{resumed}, {} recorded",
+            "{} trained in {}{resumed}, {} recorded",
+            counted(trained, "run"),
             human_duration(start.elapsed().as_secs_f64()),
             folder.ledger.runs()
         ));

@@ -2,7 +2,7 @@
 
 use crate::cli::StatusArgs;
 use crate::folder::{FailedRun, Folder};
-use crate::output::say;
+use crate::output::{counted, say};
 use anyhow::Result;
 use ledger::{Moment, Status};
 use spec::{Failure, FailureKind, Record};
@@ -109,14 +109,14 @@ fn print(standing: &Standing, dir: &Path) {
     );
     if standing.strays > 0 {
         say!(
-            "{} records more are of no run of the study as it is now, and are not used",
-            standing.strays
+            "{} (not used)",
+            further(standing.strays, "to no run of the current study")
         );
     }
     if standing.duplicates > 0 {
         say!(
-            "{} records more are of runs that were recorded before, and do not count",
-            standing.duplicates
+            "{} (not counted)",
+            further(standing.duplicates, "to runs that were recorded before")
         );
     }
     if let Some(newest) = &standing.failed.newest {
@@ -130,14 +130,22 @@ fn print(standing: &Standing, dir: &Path) {
     }
 }
 
+/// So many records that belong somewhere else.
+fn further(count: usize, whom: &str) -> String {
+    match count {
+        1 => format!("1 further record belongs {whom}"),
+        many => format!("{many} further records belong {whom}"),
+    }
+}
+
 fn print_failed(failed: &Failed, newest: &Failure, dir: &Path) {
     let kinds: Vec<String> = (failed.by_kind.iter())
         .map(|(kind, count)| format!("{count} {kind}"))
         .collect();
     say!(
-        "{} failed so far, in {} attempts: {}; they are tried again when the study is run",
-        failed.runs,
-        failed.attempts,
+        "{} failed so far, in {}: {}; the next `noisescale run` tries again",
+        counted(failed.runs, "run"),
+        counted(failed.attempts, "attempt"),
         kinds.join(", ")
     );
     say!(
@@ -150,6 +158,6 @@ fn print_failed(failed: &Failed, newest: &Failure, dir: &Path) {
         newest.reason
     );
     if let Some(log) = &newest.log {
-        say!("its standard error: {}", dir.join(log).display());
+        say!("log of its stderr: {}", dir.join(log).display());
     }
 }

@@ -167,7 +167,7 @@ pub fn copy_in(folder: &Path) -> Result<StudyCopy> {
     copy.ok_or_else(|| {
         let folder = folder.display();
         let remedy = "give a folder that `noisescale run STUDY --out FOLDER` made";
-        Mistake(format!("{folder}: holds no study; {remedy}")).into()
+        Mistake(format!("{folder}: contains no study; {remedy}")).into()
     })
 }
 

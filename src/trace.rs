@@ -2,7 +2,7 @@
 
 use crate::cli::TraceArgs;
 use crate::failure::Mistake;
-use crate::output::say;
+use crate::output::{self, say};
 use crate::studies;
 use crate::train::{Length, select};
 use anyhow::Result;
@@ -11,6 +11,7 @@ use engine::trace::Trace;
 
 /// Takes the steps and writes the file.
 pub fn run(args: &TraceArgs) -> Result<()> {
+    output::check_folder_of(&args.out)?;
     let study = studies::open(&args.run.study, &args.run.overrides)?.study;
     if study.setting.command().is_some() {
         let text =

@@ -4,7 +4,7 @@ use crate::cli::{RunArgs, TrainArgs};
 use crate::command::Trial;
 use crate::device::Trainer;
 use crate::failure::Mistake;
-use crate::output::say;
+use crate::output::{counted, say};
 use crate::{quoting, studies};
 use analysis::Sample;
 use anyhow::{Result, bail};
@@ -83,9 +83,9 @@ pub fn run(args: &TrainArgs) -> Result<()> {
     }
     match failures.last() {
         Some(last) => bail!(
-            "{} of {} runs gave no outcome; the last, seed {}: {}",
+            "{} of {} gave no outcome; the last, seed {}: {}",
             failures.len(),
-            runs.len(),
+            counted(runs.len(), "run"),
             last.seed,
             last.reason
         ),

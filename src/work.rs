@@ -9,7 +9,7 @@
 use crate::device::DeviceArgs;
 use crate::failure::{Interrupted, Mistake};
 use crate::folder::Folder;
-use crate::output::{Form, tell};
+use crate::output::{Form, counted, tell};
 use crate::run::failed_runs;
 use crate::runner::{self, Display, Finish, Means, human_duration};
 use crate::shard::{self, Shard};
@@ -34,21 +34,21 @@ pub struct WorkArgs {
     /// Train this share of the runs, the first being 1/N
     #[arg(long, value_name = "I/N")]
     pub shard: Option<Shard>,
-    /// Shares as this submission to Slurm made them
+    /// Use the shares of this submission to Slurm
     #[arg(long, value_name = "NAME", requires = "shard")]
     pub submission: Option<String>,
     #[command(flatten)]
     pub device: DeviceArgs,
-    /// Save a run that is under way after so many seconds, in case it is killed
-    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value_t = 60.0)]
+    /// Save running work every SECONDS seconds, in case it is killed
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true, default_value_t = 60.0)]
     pub checkpoint_every: f64,
-    /// Wait so long for runs of the shard that another process has claimed, then train them too
-    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value_t = 120.0)]
+    /// Wait this long for runs of the shard that another process has claimed, then train them too
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true, default_value_t = 120.0)]
     pub patience: f64,
     /// Show no progress
     #[arg(long, short)]
     pub quiet: bool,
-    /// Print as JSON what came of it
+    /// Print the outcome as JSON
     #[arg(long)]
     pub json: bool,
 }
@@ -91,7 +91,7 @@ pub fn run(args: &WorkArgs) -> Result<()> {
     {
         let worked = Worked::so_far(args, &folder, folder.ledger.runs(), start);
         return form.answer(&worked, |_| {
-            format!("{title}: all {} runs are recorded already", runs.len())
+            format!("{title}: {} recorded already", all_runs(runs.len()))
         });
     }
     let before = folder.ledger.runs();
@@ -111,11 +111,18 @@ pub fn run(args: &WorkArgs) -> Result<()> {
     let worked = Worked::so_far(args, &folder, before, start);
     form.answer(&worked, |worked| {
         format!(
-            "{title}: done in {}, {} runs recorded in the folder",
+            "{title}: done in {}, {} recorded in the folder",
             human_duration(worked.seconds),
-            worked.recorded
+            counted(worked.recorded, "run")
         )
     })
+}
+
+fn all_runs(count: usize) -> String {
+    match count {
+        1 => "its 1 run is".into(),
+        many => format!("all {many} runs are"),
+    }
 }
 
 impl Worked {
@@ -148,9 +155,9 @@ fn train(
     };
     if !args.quiet {
         Form::of(args.json).remark(&format!(
-            "{}: on {}, into {}",
+            "{}: {}, into {}",
             title(args),
-            trainer.name(),
+            trainer.in_words(),
             args.dir.display()
         ));
     }

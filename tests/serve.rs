@@ -226,7 +226,7 @@ fn folders_that_break_say_so_and_mend() {
     );
     assert!(server.get("/").contains("role=\"alert\""));
     std::fs::rename(&at, dir.path().join("gone")).unwrap();
-    until(&server, "/s/digits", "holds no study");
+    until(&server, "/s/digits", "contains no study");
     std::fs::rename(dir.path().join("gone"), &at).unwrap();
     std::fs::write(at.join("study.toml"), STUDY).unwrap();
     let start = Instant::now();
@@ -374,8 +374,8 @@ fn mistakes_end_in_a_sentence() {
         &["serve", "digits", "--port", &port],
         "is taken; give another with --port",
     );
-    fails(&["serve", "nowhere"], "nowhere: holds no study");
-    fails(&["serve", "."], "holds no study");
+    fails(&["serve", "nowhere"], "nowhere: contains no study");
+    fails(&["serve", "."], "contains no study");
     fails(&["serve"], "DIR");
     fails(&["serve", "digits", "--host", "somewhere"], "--host");
     fails(

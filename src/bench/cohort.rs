@@ -2,7 +2,7 @@
 
 use super::{CASES, Case, EXAMPLES, known};
 use crate::cli::BenchArgs;
-use crate::device::{Choice, open_gpus};
+use crate::device::{Choice, Precision, open_gpus};
 use crate::output::say;
 use crate::runner::{made_up, step_products};
 use anyhow::Result;
@@ -45,7 +45,7 @@ pub fn run(args: &BenchArgs) -> Result<()> {
         Choice::Auto | Choice::Cpu => 0,
     };
     let device = open_gpus(Some(ordinal))?.remove(0);
-    let precision: engine::cuda::Precision = args.precision.into();
+    let precision: engine::cuda::Precision = args.precision.unwrap_or(Precision::Tf32).into();
     let mut report = Report {
         version: 1,
         device: device.name().to_owned(),
@@ -94,7 +94,11 @@ fn print_kernels(cohort: &mut Cohort<'_>) -> Result<()> {
 fn measure(case: &Case, device: &Device, args: &BenchArgs) -> Result<Row> {
     let first = case.run()?;
     let data = DeviceData::new(&made_up(&first, [EXAMPLES, 1, 1]), device)?;
-    let plan = CohortPlan::new(&first, args.precision.into(), device.limits()?)?;
+    let plan = CohortPlan::new(
+        &first,
+        args.precision.unwrap_or(Precision::Tf32).into(),
+        device.limits()?,
+    )?;
     let replicas = args.replicas.unwrap_or(REPLICAS);
     let megabytes = plan.bytes(replicas, &data) >> 20;
     let seeds = 0..replicas as u64;

@@ -138,6 +138,7 @@ pub fn run(args: &BenchArgs) -> Result<()> {
         #[cfg(not(feature = "cuda"))]
         return Err(device::without_cuda());
     }
+    refuse_flags_of_gpus(args)?;
     let named = |case: &&Case| case.is_named(&args.only) && !case.for_gpus;
     known(&args.only, named)?;
     let isa = args.instructions.unwrap_or_else(Isa::detect);
@@ -174,6 +175,21 @@ pub fn run(args: &BenchArgs) -> Result<()> {
         false => print(&footer(&report))?,
     }
     Ok(())
+}
+
+/// Flags that the processor has no use for are a mistake, not something to pass over.
+fn refuse_flags_of_gpus(args: &BenchArgs) -> Result<(), Mistake> {
+    let given = [
+        ("--kernels", args.kernels),
+        ("--replicas", args.replicas.is_some()),
+        ("--precision", args.precision.is_some()),
+    ];
+    match given.iter().find(|(_, given)| *given) {
+        None => Ok(()),
+        Some((flag, _)) => Err(Mistake(format!(
+            "{flag} is for GPUs, and this measures the processor; add --device cuda or remove {flag}"
+        ))),
+    }
 }
 
 fn footer(report: &Report) -> String {

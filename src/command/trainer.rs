@@ -26,8 +26,8 @@ pub struct CommandTrainer {
 #[derive(Debug, thiserror::Error)]
 #[error(
     "the command has failed {failures} times and never given an outcome, so no more runs were \
-     started; the last time {reason}{log}; mend it, try it with `noisescale train`, then give \
-     this command again"
+     started; the last time {reason}{log}; fix it, try it with `noisescale train`, then run \
+     this again"
 )]
 pub struct Hopeless {
     failures: usize,
@@ -52,7 +52,7 @@ impl CommandTrainer {
         };
         if !rules.folder.is_dir() {
             let text = format!(
-                "{}: the command's working folder is not there; mend `trainer.folder`",
+                "{}: the command's working folder is not there; correct `trainer.folder`",
                 rules.folder.display()
             );
             return Err(Mistake(text).into());
@@ -175,7 +175,7 @@ impl CommandTrainer {
 
     fn cannot_start(&self, error: &io::Error) -> anyhow::Error {
         let text = format!(
-            "the command `{}` cannot be started in {}: {error}; mend `trainer.command` or \
+            "the command `{}` cannot be started in {}: {error}; correct `trainer.command` or \
              `trainer.folder`",
             self.family.command[0],
             self.rules.folder.display()

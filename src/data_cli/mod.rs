@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 /// The commands under `noisescale data`.
 #[derive(Debug, Clone, clap::Subcommand)]
 pub enum DataCommand {
-    /// Show which data sets are there, where, and whether their content is right
+    /// Show which data sets are there, where, and whether they are intact
     #[command(after_help = examples::DATA_LIST)]
     List {
         /// As JSON, for programs
@@ -25,7 +25,7 @@ pub enum DataCommand {
     },
     /// Download data sets from public mirrors into the data folder
     ///
-    /// Every file is checked against its published checksum. What is already there and right is not
+    /// Every file is checked against its published checksum. What is already there and intact is not
     /// downloaded again. Proxies are taken from HTTPS_PROXY, HTTP_PROXY, ALL_PROXY and NO_PROXY;
     /// NOISESCALE_MIRROR names a mirror of your own, and NOISESCALE_DATA another data folder.
     #[command(after_help = examples::DATA_FETCH)]
@@ -34,7 +34,7 @@ pub enum DataCommand {
         #[arg(required = true, value_name = "NAME", value_parser = dataset_parser())]
         names: Vec<DatasetName>,
     },
-    /// Take over a data set from files that you have
+    /// Import a data set from local files
     ///
     /// The official files are found by their names, plain, as .gz, or in a .tar.gz or .zip, and are
     /// checked against their published checksums before anything is written.

@@ -126,14 +126,17 @@ impl Display {
         if self.terminal {
             self.bar.set_position((1000.0 * state.share()) as u64);
             self.bar.set_prefix(state.headline());
-            self.bar.set_message(state.best());
+            self.bar.set_message(state.best().unwrap_or_default());
             return;
         }
         let now = Instant::now();
         let since = state.last_line.or(state.started).unwrap_or(now);
         if now.saturating_duration_since(since) >= LINE_EVERY {
             state.last_line = Some(now);
-            tell!("{}; {}", state.headline(), state.best());
+            match state.best() {
+                Some(best) => tell!("{}; {best}", state.headline()),
+                None => tell!("{}", state.headline()),
+            }
         }
     }
 }
@@ -177,10 +180,10 @@ impl State {
         )
     }
 
-    /// The setting with the best mean so far, by width.
-    fn best(&self) -> String {
+    /// The setting with the best mean so far, by width; none before the first run that trained.
+    fn best(&self) -> Option<String> {
         let mean = |values: &Vec<f64>| values.iter().sum::<f64>() / values.len() as f64;
-        let mut text = String::from("best:");
+        let mut text = String::new();
         for (width, settings) in &self.points {
             let trained = settings.iter().filter(|(_, values)| !values.is_empty());
             let best = trained.max_by(|a, b| mean(a.1).total_cmp(&mean(b.1)));
@@ -189,7 +192,7 @@ impl State {
                 let _ = write!(text, "  w {width}: {setting} {:.2} %", 100.0 * mean(values));
             }
         }
-        text
+        (!text.is_empty()).then(|| format!("best:{text}"))
     }
 }
 

@@ -5,6 +5,7 @@ use super::cost::step_products;
 use super::hints::Hints;
 use super::progress::Display;
 use crate::command::{After, Desk, Kept, Sink, scratch};
+use crate::output::counted;
 use anyhow::Result;
 use engine::checkpoint::Checkpoint;
 use engine::pool::Supply;
@@ -72,6 +73,8 @@ struct State<'a> {
     failure: Option<LedgerError>,
     failures: Failures,
     given_up: Vec<RunId>,
+    /// Failed attempts that were not told one by one.
+    untold: usize,
 }
 
 impl<'a> Queue<'a> {
@@ -104,6 +107,7 @@ impl<'a> Queue<'a> {
                 hints,
                 failure: None,
                 given_up: Vec::new(),
+                untold: 0,
             }),
         }
     }
@@ -114,6 +118,12 @@ impl<'a> Queue<'a> {
             .state
             .into_inner()
             .unwrap_or_else(PoisonError::into_inner);
+        if state.untold > 0 {
+            self.display.warn(&format!(
+                "{} between the first and the last of a run not shown; failures/ has them all",
+                counted(state.untold, "failed attempt")
+            ));
+        }
         if let Some(failure) = state.failure {
             return Err(failure.into());
         }
@@ -339,12 +349,18 @@ impl Desk for Queue<'_> {
         }
         drop(state);
         self.display.failed(run);
-        let then = match after {
-            After::AnotherAttempt => "it is tried again",
-            After::GivenUp => "it is left out for now",
-        };
         let reason = &failure.reason;
-        self.display
-            .warn(&format!("run {id} failed: {reason}; {then}"));
+        match (after, failure.attempt) {
+            (After::AnotherAttempt, 1) => self
+                .display
+                .warn(&format!("run {id} failed: {reason}; it is tried again")),
+            (After::AnotherAttempt, _) => self.state().untold += 1,
+            (After::GivenUp, 1) => self.display.warn(&format!(
+                "run {id} failed: {reason}; it is left out for now"
+            )),
+            (After::GivenUp, attempts) => self.display.warn(&format!(
+                "run {id} failed {attempts} times, the last time: {reason}; it is left out for now"
+            )),
+        }
     }
 }

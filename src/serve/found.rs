@@ -2,8 +2,8 @@
 
 use super::pace::Pace;
 use super::watch::Drawn;
-use crate::failure::counted_runs;
 use crate::folder::{FailedRun, Folder, Grown};
+use crate::output::counted;
 use crate::runner::products;
 use ::report::{Standing, Work};
 use analysis::Findings;
@@ -107,7 +107,7 @@ impl Found {
 /// How many runs failed, and why the last one did.
 fn failures(failed: &[FailedRun]) -> Option<String> {
     let newest = failed.iter().max_by_key(|run| run.failure.at_ms)?;
-    let runs = counted_runs(failed.len());
+    let runs = counted(failed.len(), "run");
     let reason = &newest.failure.reason;
     Some(format!(
         "{runs} gave no outcome so far; the last time {reason}"

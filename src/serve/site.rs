@@ -85,12 +85,7 @@ impl Site {
             }
             _ => None,
         };
-        found.unwrap_or_else(|| {
-            Answer::sentence(
-                Status::NotFound,
-                "there is no such page; the first one is /",
-            )
-        })
+        found.unwrap_or_else(|| Answer::sentence(Status::NotFound, "Page not found; start at /"))
     }
 
     fn of_study(&self, key: &str, rest: &[&str]) -> Option<Answer> {

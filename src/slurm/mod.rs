@@ -46,7 +46,7 @@ use std::path::{Path, PathBuf};
 /// The commands under `noisescale slurm`.
 #[derive(Subcommand)]
 pub enum SlurmCommand {
-    /// Share out a study's missing runs between the tasks of a job array
+    /// Share out a study's missing runs among the tasks of a job array
     #[command(after_help = examples::SLURM_SUBMIT)]
     Submit(SubmitArgs),
     /// Show where a study on a cluster stands, and what to do next
@@ -58,7 +58,7 @@ pub enum SlurmCommand {
     /// Cancel the jobs of a study's folder, and no others
     #[command(after_help = examples::SLURM_CANCEL)]
     Cancel(CancelArgs),
-    /// What the job after an array does: send what is left, or write the report
+    /// Do what the job after an array does: submit what is left, or write the report
     #[command(after_help = examples::SLURM_FINISH)]
     Finish(FinishArgs),
 }
@@ -93,7 +93,7 @@ pub struct FolderArgs {
 pub struct ResubmitArgs {
     /// Folder of a study
     dir: PathBuf,
-    /// Send also what pending or running tasks have, to be trained twice
+    /// Also submit the runs of pending or running tasks, to be trained twice
     #[arg(long)]
     force: bool,
     /// Say what would be submitted, and submit nothing

@@ -22,19 +22,19 @@ const PASSED_ON: [&str; 2] = ["NOISESCALE_DATA", "NOISESCALE_NVRTC"];
 #[derive(Debug, Clone, Args)]
 pub struct ResourceArgs {
     /// Number of array tasks [default: as many as --task-minutes needs]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = values::count, allow_negative_numbers = true)]
     pub array: Option<u32>,
     /// How long a task should take [default: 20]
-    #[arg(long, value_name = "MINUTES", value_parser = values::positive, conflicts_with = "array")]
+    #[arg(long, value_name = "MINUTES", value_parser = values::positive, allow_negative_numbers = true, conflicts_with = "array")]
     pub task_minutes: Option<f64>,
     /// Slurm's partition
     #[arg(long, value_name = "NAME")]
     pub partition: Option<String>,
     /// GPUs for each task; without it tasks train on the processor
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = values::count, allow_negative_numbers = true)]
     pub gpus_per_task: Option<u32>,
     /// Cores for each task, and runs at once on the processor [default: 4]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = values::count, allow_negative_numbers = true)]
     pub cpus_per_task: Option<u32>,
     /// Memory for each task, as Slurm writes it, e.g. 8G
     #[arg(long, value_name = "SIZE")]
@@ -42,17 +42,17 @@ pub struct ResourceArgs {
     /// Time limit of a task, as Slurm writes it, e.g. 2:00:00 [default: twice the estimate]
     #[arg(long, value_name = "TIME")]
     pub time: Option<TimeLimit>,
-    /// How exactly GPUs take products [default: tf32]
+    /// Precision of matrix products on GPUs [default: tf32]
     #[arg(long, value_enum)]
     pub precision: Option<Precision>,
-    /// Save a run that is under way after so many seconds [default: 60]
-    #[arg(long, value_name = "SECONDS", value_parser = values::seconds)]
+    /// Save running work every SECONDS seconds [default: 60]
+    #[arg(long, value_name = "SECONDS", value_parser = values::seconds, allow_negative_numbers = true)]
     pub checkpoint_every: Option<f64>,
     /// How long a task waits for runs that another process has claimed [default: 120]
-    #[arg(long, value_name = "SECONDS", value_parser = values::seconds)]
+    #[arg(long, value_name = "SECONDS", value_parser = values::seconds, allow_negative_numbers = true)]
     pub patience: Option<f64>,
     /// How often to send what is missing, or what the study asks for next [default: 100]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = values::count, allow_negative_numbers = true)]
     pub rounds: Option<u32>,
     /// The program on the nodes [default: this one]
     #[arg(long, value_name = "PATH")]
@@ -103,7 +103,7 @@ impl Parameters {
     pub fn usual() -> Result<Self> {
         let binary = std::env::current_exe().map_err(|error| {
             Mistake(format!(
-                "this program does not know where it lies ({error}); say so with --binary PATH"
+                "this program cannot find its own file ({error}); name it with --binary PATH"
             ))
         })?;
         Ok(Self {
@@ -167,7 +167,7 @@ impl Parameters {
         match flags.find(|flag| flag.contains(char::is_control)) {
             None => Ok(()),
             Some(flag) => Err(Mistake(format!(
-                "{flag:?}: holds a control character, such as the end of a line, which no flag \
+                "{flag:?}: contains a control character, such as the end of a line, which no flag \
                  of sbatch needs; leave it out"
             ))),
         }

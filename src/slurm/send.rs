@@ -7,7 +7,7 @@ use super::parameters::{Parameters, TimeLimit};
 use super::script::{self, Batch};
 use super::submission::{Submission, Task, folder, free_number, name_of, take_name, write_once};
 use crate::folder::Folder;
-use crate::output::say;
+use crate::output::{counted, say};
 use crate::quoting;
 use crate::runner::{ASSUMED_SPEEDUP, Rates, SUPPOSED_SECONDS, Source, human_duration, next_runs};
 use anyhow::{Result, anyhow};
@@ -205,10 +205,10 @@ impl Announcement {
             false => format!("{shortest} to {most}"),
         };
         say!(
-            "Submission {}: {} runs in {} tasks of about {each} (time limit {})",
+            "Submission {}: {} in {} of about {each} (time limit {})",
             self.name,
-            self.runs,
-            self.seconds.len(),
+            counted(self.runs, "run"),
+            counted(self.seconds.len(), "task"),
             self.limit
         );
         say!("{}", in_words(self.source));

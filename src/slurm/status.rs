@@ -4,7 +4,7 @@ use super::cluster::{Phase, count_states};
 use super::overview::{Overview, Tracked};
 use super::{Submission, absolute};
 use crate::folder::Folder;
-use crate::output::say;
+use crate::output::{counted, say};
 use crate::quoting;
 use crate::runner::{human_duration, next_runs};
 use anyhow::Result;
@@ -179,8 +179,8 @@ fn print(standing: &Standing) {
     );
     if standing.duplicates > 0 {
         say!(
-            "{} runs were recorded more than once, and count once",
-            standing.duplicates
+            "{} recorded more than once, counted once",
+            counted(standing.duplicates, "run")
         );
     }
     standing.submissions.iter().for_each(print_sent);
@@ -202,11 +202,11 @@ fn print_sent(sent: &Sent) {
         _ => states.join(", "),
     };
     say!(
-        "submission {}: {} of {} runs recorded; {} tasks: {states}",
+        "submission {}: {} of {} recorded; {}: {states}",
         sent.name,
         sent.recorded,
-        sent.runs,
-        sent.tasks
+        counted(sent.runs, "run"),
+        counted(sent.tasks, "task")
     );
     if !sent.waiting_for.is_empty() {
         let reasons: Vec<&str> = sent.waiting_for.iter().map(String::as_str).collect();
@@ -220,8 +220,8 @@ fn print_sent(sent: &Sent) {
     }
     if !sent.logs.is_empty() {
         say!(
-            "  {} tasks ended with runs missing; what they said:",
-            sent.logs.len()
+            "  {} ended with runs missing; logs:",
+            counted(sent.logs.len(), "task")
         );
         for log in sent.logs.iter().take(LOGS_NAMED) {
             say!("    {}", log.display());

@@ -62,5 +62,5 @@ fn a_folder_without_a_study_is_named() {
         .unwrap();
     assert_eq!(output.status.code(), Some(2));
     let errors = super::text(&output.stderr);
-    assert!(errors.contains("empty: holds no study"), "{errors}");
+    assert!(errors.contains("empty: contains no study"), "{errors}");
 }

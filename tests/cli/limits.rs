@@ -24,6 +24,19 @@ fn impossible_values_are_refused_in_a_sentence() {
             "check quickstart --set family.widths=[2000000000]",
             "give a smaller width",
         ),
+        ("run quickstart --seeds 1.5", "a whole number of at least 1"),
+        (
+            "train quickstart --width -5",
+            "a whole number of at least 1",
+        ),
+        (
+            "train quickstart --width 99999999999999999999",
+            "must be at most 4294967295",
+        ),
+        ("course a --shares abc", "a number above 0 and at most 1"),
+        ("bench --kernels", "--kernels is for GPUs"),
+        ("bench --replicas 3", "--replicas is for GPUs"),
+        ("bench --precision fp32", "--precision is for GPUs"),
         // Its weights are more than 64 bits count.
         (
             "check cifar10-cnn --widths 2000000000",

@@ -174,6 +174,15 @@ fn a_run_that_always_crashes_is_left_out() {
         last.contains("1 run gave no outcome") && last.contains("exit code 5"),
         "{last}"
     );
+    // The first and the last attempt, and a line on the one between.
+    let warnings: Vec<&str> = told.lines().filter(|l| l.contains("warning:")).collect();
+    assert_eq!(warnings.len(), 3, "{told}");
+    assert!(warnings[0].ends_with("it ended with exit code 5; it is tried again"));
+    assert!(
+        warnings[1].contains("failed 3 times, the last time"),
+        "{told}"
+    );
+    assert!(warnings[2].contains("1 failed attempt between"), "{told}");
     let log = last
         .split_once("(see ")
         .unwrap()
@@ -185,11 +194,11 @@ fn a_run_that_always_crashes_is_left_out() {
     let text = place.succeed(&["status", "out"]);
     assert!(text.contains("3 of 4 runs recorded"), "{text}");
     assert!(
-        text.contains("1 failed so far, in 3 attempts: 1 crashed"),
+        text.contains("1 run failed so far, in 3 attempts: 1 crashed"),
         "{text}"
     );
     assert!(
-        text.contains(&format!("its standard error: {log}")),
+        text.contains(&format!("log of its stderr: {log}")),
         "{text}"
     );
     let report = place.read("out/report.html");

@@ -58,7 +58,7 @@ fn runs_that_were_recorded_twice_are_told() {
     );
     let text = place.succeed(&["status", "out"]);
     assert!(
-        text.contains("4 records more are of runs that were recorded before"),
+        text.contains("4 further records belong to runs that were recorded before"),
         "{text}"
     );
     let results: Value =

@@ -309,7 +309,7 @@ fn a_dry_run_submits_and_writes_nothing() {
 fn mistakes_and_refusals_are_one_sentence() {
     let cluster = Cluster::new();
     let errors = refused(&cluster.run(&["slurm", "status", "nowhere"]), 2);
-    assert!(errors.contains("holds no study"), "{errors}");
+    assert!(errors.contains("contains no study"), "{errors}");
     cluster.succeed(&["run", "small.toml", "--out", "own", "--quiet"]);
     let errors = refused(&cluster.run(&["slurm", "resubmit", "own"]), 2);
     assert!(
@@ -410,7 +410,7 @@ fn a_command_of_ones_own_is_trained_by_tasks_too() {
     cluster.answer("train.sh", &format!("[ \"$1\" = 0 ] || exit 3; {well}"));
     let submit = [&SUBMIT[..5], &["--array", "1", "--patience", "1"]].concat();
     let text = cluster.succeed(&submit);
-    assert!(text.contains("4 runs in 1 tasks of about 4 min"), "{text}");
+    assert!(text.contains("4 runs in 1 task of about 4 min"), "{text}");
     assert!(text.contains("times suppose 2 min a run"), "{text}");
     let script = fs::read_to_string(cluster.at.join("out/slurm/0001/task.sh")).unwrap();
     assert!(

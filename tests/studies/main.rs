@@ -298,7 +298,7 @@ fn mistakes_are_one_sentence_and_exit_2() {
             &["check", "small.toml", "--set", "seeds=0"],
             "0 repetitions measure nothing",
         ),
-        (&["status", "nowhere"], "holds no study"),
+        (&["status", "nowhere"], "contains no study"),
         (
             &[
                 "train",
@@ -310,7 +310,7 @@ fn mistakes_are_one_sentence_and_exit_2() {
             ],
             "exceeds the 1197",
         ),
-        (&["report", "small.toml"], "holds no study"),
+        (&["report", "small.toml"], "contains no study"),
     ];
     for (args, expected) in cases {
         let output = run(at, args);

@@ -55,7 +55,7 @@ pub enum CourseError {
         there: Vec<f64>,
     },
     /// It searches for nothing.
-    #[error("the study is no search for an optimum, so none can move")]
+    #[error("`course` needs a batch-size, learning-rate or paired study")]
     NoSearch,
 }
 

@@ -9,11 +9,13 @@ pub enum PredictError {
     /// ḡ is not defined.
     #[error(
         "`{0}` uses batch norm, where the noise scale is not defined and no law holds; \
-         scan the width itself"
+         run a search at that width"
     )]
     BatchNorm(String),
     /// The study has no search that gives a law.
-    #[error("`{0}` has no such batch-size or learning-rate search; predict from a study that has")]
+    #[error(
+        "`{0}` has neither a batch-size nor a learning-rate search; predict from a study that has one"
+    )]
     NoSearch(String),
     /// The search gave no law.
     #[error("`{study}` gives no law: {reason}")]
