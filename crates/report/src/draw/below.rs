@@ -9,7 +9,7 @@ use crate::figure::Figure;
 use crate::palette::Ink;
 
 /// Pixels between two arrows.
-const STEP: f64 = 7.0;
+const STEP: f64 = 5.0;
 
 /// Arrows that stand side by side, around the mean of where they belong.
 struct Row {
@@ -82,11 +82,11 @@ fn rows(wanted: &[Option<f64>]) -> Vec<Row> {
 pub fn arrow(tip: Spot, ink: Ink) -> Shape {
     let shaft = vec![spot(tip.x, tip.y - 10.0), tip];
     let head = vec![
-        spot(tip.x - 2.8, tip.y - 3.6),
+        spot(tip.x - 2.2, tip.y - 3.4),
         tip,
-        spot(tip.x + 2.8, tip.y - 3.6),
+        spot(tip.x + 2.2, tip.y - 3.4),
     ];
-    Shape::lines(vec![shaft, head], ink, 1.5)
+    Shape::lines(vec![shaft, head], ink, 1.3)
 }
 
 #[cfg(test)]
@@ -98,7 +98,7 @@ mod tests {
         let found = rows(&[Some(50.0), None, Some(50.0), Some(90.0), Some(53.0)]);
         let marks: Vec<&[usize]> = found.iter().map(|row| row.marks.as_slice()).collect();
         assert_eq!(marks, [&[0, 2, 4][..], &[3]]);
-        // (50 + 50 + 53)/3 = 51, from 44 to 58.
-        assert_eq!((found[0].centre(), found[0].half()), (51.0, 7.0));
+        // (50 + 50 + 53)/3 = 51, from 46 to 56.
+        assert_eq!((found[0].centre(), found[0].half()), (51.0, 5.0));
     }
 }
