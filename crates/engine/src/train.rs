@@ -134,9 +134,7 @@ impl<'a> Training<'a> {
     ) -> Result<Self, TrainError> {
         let (batch, examples) = (run.batch_size.get(), data.train.labels.len());
         check_fit(batch, examples, programs.network.input, data.shape)?;
-        let Compiled {
-            train, evaluate, ..
-        } = programs;
+        let (train, evaluate) = (&programs.train, &programs.evaluate);
         let short = |_: TryReserveError| TrainError::TooLittleMemory {
             width: run.width,
             batch: run.batch_size,
@@ -300,11 +298,8 @@ impl<'a> Training<'a> {
     fn look(&mut self) -> Option<Outcome> {
         let step = self.progress.step;
         let weights = self.model.weights.get();
-        let finite = weights
-            .iter()
-            .chain(&self.model.statistics)
-            .all(|value| value.is_finite());
-        if !finite {
+        let mut values = weights.iter().chain(&self.model.statistics);
+        if !values.all(|value| value.is_finite()) {
             return Some(Outcome::Diverged { step });
         }
         let data = self.data;

@@ -70,15 +70,12 @@ impl Program {
     pub fn compile(network: &Network, scheme: Scheme, batch: usize) -> Self {
         let draft = Draft::of(network);
         let weights = Weights::layout(network);
-        let places: HashMap<&str, &Place> = weights
-            .places()
-            .iter()
-            .map(|place| (place.parameter.name.as_str(), place))
-            .collect();
+        let places = weights.places().iter();
+        let places = places.map(|place| (place.parameter.name.as_str(), place));
         let planes = draft.planes();
         let mut finish = Finish {
             planes: &planes,
-            places,
+            places: places.collect(),
             scheme,
             batch,
             statistics: Vec::new(),
