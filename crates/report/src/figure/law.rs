@@ -87,12 +87,7 @@ fn law_figure(group: &Group<'_>, measure: Measure, sources: &[Source<'_>]) -> Op
             line = format!("{}, {}: {line}", study.name, words::runs_per_point(study));
         }
         figure.subtitle.push(line);
-        let name = words::search(source.search.kind);
-        let name = match (sources.len() > 1, several) {
-            (false, _) => String::new(),
-            (true, false) => format!(" of the {name}"),
-            (true, true) => format!(" of the {name} ({})", source.findings.study.name),
-        };
+        let name = fit_name(source, sources.len() > 1, several);
         figure
             .fits
             .extend(fit(source.search, magnitude, ink, &name));
@@ -108,6 +103,16 @@ fn law_figure(group: &Group<'_>, measure: Measure, sources: &[Source<'_>]) -> Op
     }
     finish(&mut figure, sources);
     Some(figure)
+}
+
+/// Of which search, and which study, a line is, where there are several.
+fn fit_name(source: &Source<'_>, searches: bool, studies: bool) -> String {
+    let name = words::search(source.search.kind);
+    match (searches, studies) {
+        (false, _) => String::new(),
+        (true, false) => format!(" of the {name}"),
+        (true, true) => format!(" of the {name} ({})", source.findings.study.name),
+    }
 }
 
 fn finish(figure: &mut Figure, sources: &[Source<'_>]) {

@@ -7,7 +7,7 @@ use crate::{number, words};
 use analysis::brief::Training;
 use analysis::grid::GridFindings;
 use analysis::stability::StabilityFindings;
-use analysis::{Findings, Resolution, SearchFindings};
+use analysis::{Findings, Options, Resolution, SearchFindings};
 use spec::{SearchKind, TimeBounds};
 use std::fmt::Write;
 
@@ -56,7 +56,6 @@ fn list(pairs: &[(&'static str, String)]) -> String {
 fn settings(findings: &Findings) -> Vec<(&'static str, String)> {
     let study = &findings.study;
     let widths: Vec<String> = study.widths.iter().map(ToString::to_string).collect();
-    let bootstrap = findings.bootstrap;
     let mut all = vec![
         (
             "task",
@@ -98,19 +97,7 @@ fn settings(findings: &Findings) -> Vec<(&'static str, String)> {
     if let Some(found) = &findings.stability {
         all.push((words::search(SearchKind::Stability), stability(found)));
     }
-    all.push((
-        "bootstrap",
-        format!(
-            "{} resamples, {} % intervals, over {}, seed {}",
-            number::count(bootstrap.resamples as u64),
-            number::significant(100.0 * bootstrap.level, 3),
-            match bootstrap.resolution {
-                Resolution::Seeds => "seeds",
-                Resolution::SeedsAndGrid => "seeds and the steps of the grid",
-            },
-            bootstrap.seed
-        ),
-    ));
+    all.push(("bootstrap", resampling(&findings.bootstrap)));
     if findings.runs.seconds > 0.0 {
         all.push((
             "compute time (sum over runs)",
@@ -118,6 +105,20 @@ fn settings(findings: &Findings) -> Vec<(&'static str, String)> {
         ));
     }
     all
+}
+
+/// How the bootstrap was done.
+fn resampling(bootstrap: &Options) -> String {
+    format!(
+        "{} resamples, {} % intervals, over {}, seed {}",
+        number::count(bootstrap.resamples as u64),
+        number::significant(100.0 * bootstrap.level, 3),
+        match bootstrap.resolution {
+            Resolution::Seeds => "seeds",
+            Resolution::SeedsAndGrid => "seeds and the steps of the grid",
+        },
+        bootstrap.seed
+    )
 }
 
 /// How long runs train, as the studies' files say it after `time.scale`, and when they are given up.
