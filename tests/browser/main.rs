@@ -247,7 +247,7 @@ fn without_scripts_the_report_is_there() {
     let text = browser.text("document.body.innerText");
     for words in [
         "planned runs recorded",
-        "grows in proportion",
+        "growing in proportion",
         "For w = 64",
         "Test accuracy against batch size",
     ] {
