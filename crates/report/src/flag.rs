@@ -215,14 +215,18 @@ fn record_flags(findings: &Findings) -> Vec<Flag> {
             ),
         ));
     }
-    if runs.strays > 0 || runs.duplicates > 0 {
+    let others: Vec<String> = [
+        (runs.strays, "that belong to no planned run"),
+        (runs.duplicates, "of runs that were recorded before"),
+    ]
+    .into_iter()
+    .filter(|(count, _)| *count > 0)
+    .map(|(count, which)| format!("{} {which}", words::counted(count as u64, "record")))
+    .collect();
+    if !others.is_empty() {
         all.push(flag(
             FlagKind::OtherRecords,
-            format!(
-                "{} of no planned run and {} of runs recorded before: neither is used",
-                words::counted(runs.strays as u64, "record"),
-                words::counted(runs.duplicates as u64, "record")
-            ),
+            format!("{}: not used", others.join(" and ")),
         ));
     }
     all
