@@ -71,7 +71,7 @@ fn runs_that_were_recorded_twice_are_told() {
     );
     let report = place.read("out/report.html");
     assert!(
-        report.contains("4 records of runs recorded before"),
+        report.contains("4 records of runs that were recorded before"),
         "the report tells"
     );
 }
