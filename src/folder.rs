@@ -187,7 +187,6 @@ fn toml_string(text: &str) -> String {
     quoted
 }
 
-/// What a study is called by the folder it is in.
 /// Two files of one name would otherwise share a folder, and the second hide the first.
 fn refuse_other_networks(dir: &Path, study: &Study) -> Result<()> {
     // What cannot be read is told when it is opened.
