@@ -2,8 +2,9 @@
 # Draws the figures of docs/RESULTS.md anew, from the ledgers beside them: docs/results/figures/*.png.
 #
 # A figure's name says which it is: STUDY-law, STUDY-scan, STUDY-batch-sizes and STUDY-noise (of a
-# grid), stability-… (failed runs) and stability-…-diverged, and schemes-STUDY (std-STUDY against
-# STUDY). NOISESCALE names the program; without it, it is built.
+# grid), stability-… (failed runs) and stability-…-diverged, schemes-STUDY (std-STUDY against
+# STUDY), and agreement-STUDY with agreement-STUDY-peaks (STUDY-rates against STUDY). NOISESCALE names
+# the program; without it, it is built.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 program=${NOISESCALE:-}
@@ -49,6 +50,13 @@ for picture in "$results"/figures/*.png; do
     name=$(basename "$picture" .png)
     case $name in
         schemes-*) found=$(only "$(figures_of "${name#schemes-}" "std-${name#schemes-}")" 'schemes-*') ;;
+        agreement-*-peaks)
+            study=${name#agreement-}
+            study=${study%-peaks}
+            found=$(only "$(figures_of "$study" "$study-rates")" 'agreement-peak-accuracy-*')
+            ;;
+        agreement-*)
+            found=$(only "$(figures_of "${name#agreement-}" "${name#agreement-}-rates")" 'agreement-noise-*') ;;
         stability-*-diverged)
             found=$(only "$(figures_of "${name%-diverged}")" 'stability-diverged-runs-against-rate-stability-*') ;;
         stability-*)

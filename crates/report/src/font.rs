@@ -6,7 +6,7 @@
 //! font fits where this one does. No shaping is needed for these scripts: its combining
 //! marks have no advance and lie over the letter before them.
 
-use crate::words::{Level, pieces};
+use crate::words::{Level, TIE, pieces, unbroken};
 use std::sync::LazyLock;
 use ttf_parser::Face;
 
@@ -76,10 +76,11 @@ pub fn advance(c: char, weight: Weight) -> f64 {
         .map_or(TYPICAL, |advance| f64::from(advance) / units)
 }
 
-/// The text broken into lines of at most `most`, at spaces.
+/// The text broken into lines of at most `most`, at spaces; an interval stays with its value.
 pub fn wrapped(text: &str, size: f64, weight: Weight, most: f64) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
-    for word in text.split(' ') {
+    for word in unbroken(text).split(' ') {
+        let word = word.replace(TIE, " ");
         if let Some(line) = lines.last_mut() {
             let longer = format!("{line} {word}");
             if width(&longer, size, weight) <= most {
@@ -87,7 +88,7 @@ pub fn wrapped(text: &str, size: f64, weight: Weight, most: f64) -> Vec<String> 
                 continue;
             }
         }
-        lines.push(word.into());
+        lines.push(word);
     }
     lines
 }
@@ -125,6 +126,11 @@ mod tests {
             lines
                 .iter()
                 .all(|l| width(l, 10.0, Weight::Regular) <= 60.0)
+        );
+        // An interval and its value are one word.
+        assert_eq!(
+            wrapped("at p = 1 [0, 2], of", 10.0, Weight::Regular, 70.0),
+            ["at", "p = 1 [0, 2],", "of"]
         );
         // A word that is too long stands alone.
         assert_eq!(

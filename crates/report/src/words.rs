@@ -322,6 +322,24 @@ pub fn counted(count: u64, thing: &str) -> String {
     format!("{} {thing}{plural}", number::count(count))
 }
 
+/// A space at which no line ends.
+pub const TIE: char = '\u{a0}';
+
+/// Keeps an interval on one line with its value and its unit.
+pub fn unbroken(text: &str) -> String {
+    let (mut inside, mut last) = (false, ' ');
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text.chars().peekable();
+    while let Some(c) = rest.next() {
+        inside = c == '[' || (inside && c != ']');
+        let before = matches!(rest.peek(), Some('[' | '·' | '%' | '='));
+        let tied = inside || before || last == '=';
+        out.push(if c == ' ' && tied { TIE } else { c });
+        last = c;
+    }
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

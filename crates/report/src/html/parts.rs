@@ -13,7 +13,7 @@ pub fn rich(text: &str) -> String {
     pieces(text)
         .iter()
         .map(|piece| {
-            let text = unbroken(&escaped(piece.text));
+            let text = words::unbroken(&escaped(piece.text));
             match piece.level {
                 Level::Base => text,
                 Level::Sub => format!("<sub>{text}</sub>"),
@@ -21,21 +21,6 @@ pub fn rich(text: &str) -> String {
             }
         })
         .collect()
-}
-
-/// Keeps an interval on one line with its value and its unit.
-fn unbroken(text: &str) -> String {
-    let (mut inside, mut last) = (false, ' ');
-    let mut out = String::with_capacity(text.len());
-    let mut rest = text.chars().peekable();
-    while let Some(c) = rest.next() {
-        inside = c == '[' || (inside && c != ']');
-        let before = matches!(rest.peek(), Some('[' | '·' | '%' | '='));
-        let tied = inside || before || last == '=';
-        out.push(if c == ' ' && tied { '\u{a0}' } else { c });
-        last = c;
-    }
-    out
 }
 
 /// Characters from which on the words of a cell may take several lines.
@@ -46,7 +31,7 @@ fn whole_intervals(text: &str) -> String {
     let mut inside = false;
     let kept = text.chars().map(|c| {
         inside = c == '[' || (inside && c != ']');
-        if inside && c == ' ' { '\u{a0}' } else { c }
+        if inside && c == ' ' { words::TIE } else { c }
     });
     kept.collect()
 }
