@@ -57,7 +57,7 @@ await() {
     local end=$((SECONDS + seconds))
     until "$@"; do
         if ((SECONDS >= end)); then fail "no $what within $seconds s"; fi
-        sleep 0.1
+        sleep "${pause:-0.1}"
     done
 }
 
@@ -79,7 +79,7 @@ batch_size = 16
 learning_rates = [2.5, 5.0, 10.0]
 extend = 1
 [time]
-epochs = 80
+epochs = 120
 STUDY
 
 # Records that a process wrote.
@@ -112,6 +112,14 @@ halt() {
     ((${#halted[@]} == $#))
 }
 is_gone() { ! kill -0 "$1" 2>/dev/null; }
+# Whether a process is at a standstill no longer, or gone.
+has_woken() { ! grep -q '^State:[[:space:]]*T' "/proc/$1/status" 2>/dev/null; }
+# Whether a process at a standstill has SIGUSR1, which is signal 10, waiting for it.
+is_told_to_save() {
+    local pending
+    pending=$(sed -n 's/^ShdPnd:[[:space:]]*/0x/p' "/proc/$1/status" 2>/dev/null)
+    ((${pending:-0} >> 9 & 1))
+}
 node_of() { squeue -h -r -j "${array}_$1" -o %N; }
 says() { "$program" slurm status "$study" | grep -q "$1"; }
 is_left() { "$program" slurm cancel "$1" | grep -q 'no job of this folder'; }
@@ -136,8 +144,18 @@ say "task 1 killed after $(records_of "$killed") runs"
 kill -KILL "$(<"$cluster/slurmd.$node.pid")"
 scontrol update nodename="$node" state=down reason=test
 say "node $node of task 2 lost after $(records_of "$lost") runs, its process left alive"
-# What preempts sends SIGCONT first.
+# Slurm wakes a task before it tells it to save, and one that is awake could end in between. So it is
+# halted once more until it has been told, for a part of the time of grace at most: a task that had been
+# told before it was halted is never seen to be.
+preempted=${halted[3]}
 sbatch -p high -w "$(node_of 3)" --exclusive -o /dev/null --wrap 'sleep 1' >/dev/null
+pause=0.01 await 'sign of preemption' 30 has_woken "$preempted"
+kill -STOP "$preempted" 2>/dev/null || true
+for ((i = 0; i < 30; i++)); do
+    if is_told_to_save "$preempted" || is_gone "$preempted"; then break; fi
+    sleep 0.1
+done
+kill -CONT "$preempted" 2>/dev/null || true
 await 'preemption' 30 grep -q 'will run task .*_3 again' "$study/slurm/0001/logs/${array}_3.out"
 say 'task 3 preempted: saved, and requeued by itself'
 
