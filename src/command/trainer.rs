@@ -6,10 +6,10 @@ use super::desk::{After, Desk, Kept, Sink};
 use super::{processes, scratch};
 use crate::failure::Mistake;
 use anyhow::Result;
+use engine::threads::on_threads;
 use spec::{CommandFamily, CommandRules, Failure, Fault, Run, Study};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::thread::Builder;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// A command that fails so many times per slot, and has never given an outcome, is
@@ -102,19 +102,7 @@ impl CommandTrainer {
             }
             Ok(())
         };
-        std::thread::scope(|scope| {
-            let work = &work;
-            // A system that gives fewer threads than asked for has fewer slots.
-            let start = |slot| Builder::new().spawn_scoped(scope, move || work(slot)).ok();
-            let slots: Vec<_> = (0..self.rules.concurrency).map_while(start).collect();
-            if slots.is_empty() {
-                return work(0);
-            }
-            slots.into_iter().try_for_each(|slot| match slot.join() {
-                Ok(result) => result,
-                Err(panic) => std::panic::resume_unwind(panic),
-            })
-        })
+        on_threads(self.rules.concurrency, work)
     }
 
     /// Attempts at a run, until one gives an outcome or they are used up.

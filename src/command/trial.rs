@@ -2,17 +2,24 @@
 
 use super::desk::{After, Desk, Kept, Sink};
 use engine::checkpoint::Checkpoint;
-use engine::pool::{Listed, Supply, Watch};
+use engine::pool::Supply;
 use engine::train::Progress;
 use spec::{Failure, Record, Run};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// A list of runs, with what a command needs to train them.
+/// Called with the index of a run and where it stands; may stop it there.
+pub type Watch<'a> = &'a (dyn Fn(usize, &Progress) -> ControlFlow<()> + Sync);
+
+/// A list of runs, without checkpoints, and what a command needs to train them.
 pub struct Trial<'a> {
-    list: Listed<'a>,
+    runs: &'a [Run],
+    next: AtomicUsize,
+    records: Mutex<Vec<Option<Record>>>,
+    watch: Watch<'a>,
     scratch: PathBuf,
     failures: Mutex<Vec<Failure>>,
 }
@@ -25,7 +32,10 @@ impl<'a> Trial<'a> {
         let nanoseconds = since.map_or(0, |since| since.as_nanos());
         let name = format!("noisescale-{}-{nanoseconds}", std::process::id());
         Self {
-            list: Listed::new(runs, watch),
+            runs,
+            next: AtomicUsize::new(0),
+            records: Mutex::new(vec![None; runs.len()]),
+            watch,
             scratch: std::env::temp_dir().join(name),
             failures: Mutex::default(),
         }
@@ -35,39 +45,63 @@ impl<'a> Trial<'a> {
     pub fn finish(self) -> (Vec<Record>, Vec<Failure>) {
         // Nobody needs the folders of runs that ended here.
         let _ = std::fs::remove_dir_all(&self.scratch);
-        let failures = self.failures.into_inner();
-        let records = self.list.into_records().into_iter().flatten().collect();
-        (records, failures.unwrap_or_else(PoisonError::into_inner))
+        let records = std::mem::take(&mut *lock(&self.records));
+        let failures = std::mem::take(&mut *lock(&self.failures));
+        (records.into_iter().flatten().collect(), failures)
+    }
+
+    fn position(&self, run: &Run) -> Option<usize> {
+        self.runs.iter().position(|listed| listed == run)
     }
 }
 
 impl Supply for Trial<'_> {
     fn take(&self) -> Option<Run> {
-        self.list.take()
+        let at = self.next.fetch_add(1, Ordering::Relaxed);
+        self.runs.get(at).cloned()
     }
 
     fn take_alike(&self, run: &Run, most: usize) -> Vec<Run> {
-        self.list.take_alike(run, most)
+        let mut alike = Vec::new();
+        while alike.len() < most {
+            let next = self.next.load(Ordering::Relaxed);
+            match self.runs.get(next) {
+                // Another thread may have been quicker.
+                Some(found) if found.shares_cohort(run) => {
+                    let ours = self.next.compare_exchange(
+                        next,
+                        next + 1,
+                        Ordering::Relaxed,
+                        Ordering::Relaxed,
+                    );
+                    alike.extend(ours.is_ok().then(|| found.clone()));
+                }
+                _ => break,
+            }
+        }
+        alike
     }
 
-    fn resume(&self, run: &Run) -> Option<Checkpoint> {
-        self.list.resume(run)
+    fn resume(&self, _: &Run) -> Option<Checkpoint> {
+        None
     }
 
     fn advanced(&self, run: &Run, progress: &Progress) -> ControlFlow<()> {
-        self.list.advanced(run, progress)
+        self.position(run)
+            .map_or(ControlFlow::Continue(()), |at| (self.watch)(at, progress))
     }
 
-    fn wants_checkpoint(&self, unsaved: Duration) -> bool {
-        self.list.wants_checkpoint(unsaved)
+    fn wants_checkpoint(&self, _: Duration) -> bool {
+        false
     }
 
-    fn save(&self, run: &Run, checkpoint: Checkpoint, unsaved: Duration) {
-        self.list.save(run, checkpoint, unsaved);
-    }
+    fn save(&self, _: &Run, _: Checkpoint, _: Duration) {}
 
+    /// A run that was stopped has no record.
     fn ended(&self, run: &Run, record: Record) {
-        self.list.ended(run, record);
+        if let Some(at) = self.position(run) {
+            lock(&self.records)[at] = Some(record);
+        }
     }
 }
 
@@ -86,14 +120,17 @@ impl Desk for Trial<'_> {
     }
 
     fn keep(&self, run: &Run, record: Record) -> Kept {
-        self.list.ended(run, record);
+        self.ended(run, record);
         Kept::Yes
     }
 
     fn failed(&self, _: &Run, failure: Failure, after: After) {
         if after == After::GivenUp {
-            let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
-            failures.push(failure);
+            lock(&self.failures).push(failure);
         }
     }
+}
+
+fn lock<T>(what: &Mutex<T>) -> MutexGuard<'_, T> {
+    what.lock().unwrap_or_else(PoisonError::into_inner)
 }

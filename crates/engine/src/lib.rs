@@ -13,5 +13,6 @@ pub mod net;
 pub mod pool;
 pub mod random;
 pub mod reference;
+pub mod threads;
 pub mod trace;
 pub mod train;

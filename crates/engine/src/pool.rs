@@ -8,13 +8,13 @@
 use crate::checkpoint::Checkpoint;
 use crate::data::Dataset;
 use crate::kernels::Isa;
+use crate::threads::on_threads;
 use crate::train::{Compiled, Progress, Status, TrainError, Training};
 use spec::{BatchSize, Record, Run, Width};
 use std::collections::HashMap;
 use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::Builder;
 use std::time::{Duration, Instant};
 
 /// How often a run reports and can be stopped.
@@ -136,21 +136,7 @@ impl Pool {
             programs: Programs(Mutex::default()),
             alarm: Alarm::default(),
         };
-        let work = || worker.alarm.watch(|| worker.train_all());
-        std::thread::scope(|scope| {
-            // A system that gives fewer threads than asked for trains fewer runs at once.
-            let start = |_| Builder::new().spawn_scoped(scope, work).ok();
-            let threads: Vec<_> = (0..self.threads.max(1)).map_while(start).collect();
-            if threads.is_empty() {
-                return work();
-            }
-            threads
-                .into_iter()
-                .try_for_each(|thread| match thread.join() {
-                    Ok(result) => result,
-                    Err(panic) => std::panic::resume_unwind(panic),
-                })
-        })
+        on_threads(self.threads, |_| worker.alarm.watch(|| worker.train_all()))
     }
 }
 
@@ -200,103 +186,5 @@ impl Worker<'_> {
             }
             pace.took(start.elapsed());
         }
-    }
-}
-
-/// Called with the index of a run and where it stands; may stop it there.
-pub type Watch<'a> = &'a (dyn Fn(usize, &Progress) -> ControlFlow<()> + Sync);
-
-/// A fixed list of runs, without checkpoints: the simplest supply.
-pub struct Listed<'a> {
-    runs: &'a [Run],
-    next: AtomicUsize,
-    records: Mutex<Vec<Option<Record>>>,
-    watch: Watch<'a>,
-}
-
-impl<'a> Listed<'a> {
-    /// These runs, in this order.
-    pub fn new(runs: &'a [Run], watch: Watch<'a>) -> Self {
-        Self {
-            runs,
-            next: AtomicUsize::new(0),
-            records: Mutex::new(vec![None; runs.len()]),
-            watch,
-        }
-    }
-
-    /// Their records; a run that was stopped has none.
-    pub fn into_records(self) -> Vec<Option<Record>> {
-        self.records
-            .into_inner()
-            .unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn position(&self, run: &Run) -> Option<usize> {
-        self.runs.iter().position(|listed| listed == run)
-    }
-}
-
-impl Supply for Listed<'_> {
-    fn take(&self) -> Option<Run> {
-        self.runs
-            .get(self.next.fetch_add(1, Ordering::Relaxed))
-            .cloned()
-    }
-
-    fn take_alike(&self, run: &Run, most: usize) -> Vec<Run> {
-        let mut alike = Vec::new();
-        while alike.len() < most {
-            let next = self.next.load(Ordering::Relaxed);
-            match self.runs.get(next) {
-                // Another thread may have been quicker.
-                Some(found) if found.shares_cohort(run) => {
-                    let ours = self.next.compare_exchange(
-                        next,
-                        next + 1,
-                        Ordering::Relaxed,
-                        Ordering::Relaxed,
-                    );
-                    alike.extend(ours.is_ok().then(|| found.clone()));
-                }
-                _ => break,
-            }
-        }
-        alike
-    }
-
-    fn resume(&self, _: &Run) -> Option<Checkpoint> {
-        None
-    }
-
-    fn advanced(&self, run: &Run, progress: &Progress) -> ControlFlow<()> {
-        self.position(run)
-            .map_or(ControlFlow::Continue(()), |at| (self.watch)(at, progress))
-    }
-
-    fn wants_checkpoint(&self, _: Duration) -> bool {
-        false
-    }
-
-    fn save(&self, _: &Run, _: Checkpoint, _: Duration) {}
-
-    fn ended(&self, run: &Run, record: Record) {
-        if let Some(at) = self.position(run) {
-            self.records.lock().unwrap_or_else(PoisonError::into_inner)[at] = Some(record);
-        }
-    }
-}
-
-impl Pool {
-    /// Trains a list of runs; a run that was stopped has no record.
-    pub fn train_list(
-        &self,
-        data: &Dataset,
-        runs: &[Run],
-        watch: Watch<'_>,
-    ) -> Result<Vec<Option<Record>>, TrainError> {
-        let list = Listed::new(runs, watch);
-        self.train(data, &list)?;
-        Ok(list.into_records())
     }
 }

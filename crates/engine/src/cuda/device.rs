@@ -7,6 +7,7 @@ use super::error::CudaError;
 use super::launch::{Kernel, Lane, Launch};
 use super::resident::Limits;
 use crate::data::hexadecimal;
+use crate::threads::on_threads;
 use cudarc::driver::{
     CudaContext, CudaFunction, CudaGraph, CudaSlice, CudaStream, DevicePtr, DriverError, result,
     sys,
@@ -17,7 +18,6 @@ use std::collections::{BTreeSet, HashMap};
 use std::ffi::c_void;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::Builder;
 
 /// Oldest compute capability with TF32 products and asynchronous copies.
 pub const OLDEST: Architecture = (8, 0);
@@ -163,22 +163,8 @@ impl Device {
             lock(&self.compiled).insert(kernel.clone(), code);
             Ok(())
         };
-        let work = || std::iter::from_fn(next).try_for_each(compile);
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        std::thread::scope(|scope| {
-            // A system that gives fewer threads than there are cores compiles fewer at once.
-            let start = |_| Builder::new().spawn_scoped(scope, work).ok();
-            let threads: Vec<_> = (0..threads).map_while(start).collect();
-            if threads.is_empty() {
-                return work();
-            }
-            threads
-                .into_iter()
-                .try_for_each(|thread| match thread.join() {
-                    Ok(result) => result,
-                    Err(panic) => std::panic::resume_unwind(panic),
-                })
-        })
+        on_threads(threads, |_| std::iter::from_fn(next).try_for_each(compile))
     }
 
     /// Loads what these launches need: none may be loaded while another thread captures a graph.
