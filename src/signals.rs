@@ -3,11 +3,12 @@
 //! | signal | from | `run` | `work` |
 //! |---|---|---|---|
 //! | SIGINT | Ctrl-C | save and stop; the second ends at once | the same |
-//! | SIGTERM, SIGHUP | `kill`, `scancel`, preemption, a closed terminal | as SIGINT | save and stop |
+//! | SIGTERM, SIGHUP | `kill`, `scancel`, preemption, a closed terminal | save and stop | the same |
 //! | SIGUSR1 | Slurm, some time before the limit or at preemption | – | save, stop, and ask to be run again |
 //!
-//! `work` does not end at a second SIGTERM: Slurm sends several before it kills,
-//! and the first may find a checkpoint half written.
+//! A second SIGTERM or SIGHUP changes nothing: Slurm sends several before it kills, a terminal that is
+//! closed sends one and its shell another, and the first may find a checkpoint half written. A signal that
+//! was ignored when the program began, as `nohup` has it, stays ignored.
 
 use anyhow::{Context, Result};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -27,12 +28,10 @@ const END: &[i32] = &[
     signal_hook::consts::SIGHUP,
 ];
 
-/// A flag that a request to end raises; a second one ends the program at once.
+/// A flag that a request to end raises; a second Ctrl-C ends the program at once.
 pub fn stop_on_signal() -> Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
-    for signal in END {
-        end_at_second(*signal, &stop).context("cannot listen for Ctrl-C")?;
-    }
+    raise_on_end(&stop).context("cannot listen for Ctrl-C")?;
     Ok(stop)
 }
 
@@ -64,10 +63,7 @@ impl Told {
     }
 
     fn register(&self) -> io::Result<()> {
-        end_at_second(SIGINT, &self.stop)?;
-        for signal in END.iter().filter(|signal| **signal != SIGINT) {
-            flag::register(*signal, Arc::clone(&self.stop))?;
-        }
+        raise_on_end(&self.stop)?;
         #[cfg(unix)]
         for raised in [&self.again, &self.stop] {
             flag::register(signal_hook::consts::SIGUSR1, Arc::clone(raised))?;
@@ -81,9 +77,24 @@ impl Told {
     }
 }
 
-/// The first signal raises the flag, one that finds it raised ends the program.
-fn end_at_second(signal: i32, stop: &Arc<AtomicBool>) -> io::Result<()> {
-    flag::register_conditional_shutdown(signal, INTERRUPTED, Arc::clone(stop))?;
-    flag::register(signal, Arc::clone(stop))?;
+/// Requests to end raise the flag; a Ctrl-C that finds it raised ends the program.
+fn raise_on_end(stop: &Arc<AtomicBool>) -> io::Result<()> {
+    for signal in END.iter().filter(|signal| !is_ignored(**signal)) {
+        if *signal == SIGINT {
+            flag::register_conditional_shutdown(SIGINT, INTERRUPTED, Arc::clone(stop))?;
+        }
+        flag::register(*signal, Arc::clone(stop))?;
+    }
     Ok(())
+}
+
+/// Whether whoever started this program wants it to ignore a signal; where there is no /proc, that is
+/// not known.
+fn is_ignored(signal: i32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status
+        .lines()
+        .find_map(|line| line.strip_prefix("SigIgn:"))
+        .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
 }

@@ -5,7 +5,11 @@
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// How long anything may take on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The program in a folder. On a GPU results depend on company by rounding: these tests are about
 /// the processor.
@@ -22,6 +26,25 @@ pub fn succeed(dir: &Path, args: &[&str]) -> String {
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{args:?}: {errors}");
     String::from_utf8(output.stdout).unwrap()
+}
+
+/// Waits until a process has come so far, which must be before its end.
+pub fn wait_for(child: &mut Child, what: &str, reached: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !reached() {
+        let ended = child.try_wait().unwrap().is_some();
+        assert!(!ended, "the process ended before there was {what}");
+        assert!(start.elapsed() < PATIENCE, "there is no {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Sends a process a signal, by its name without SIG.
+pub fn signal(name: &str, child: &Child) {
+    let kill = Command::new("kill")
+        .args([&format!("-{name}"), &child.id().to_string()])
+        .status();
+    assert!(kill.unwrap().success(), "{name}");
 }
 
 /// The result of every run in a study's folder: all of its records but time and device.

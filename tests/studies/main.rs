@@ -1,6 +1,8 @@
 //! Studies through the program: run, kill, resume, share, report, predict.
 
 mod course;
+#[cfg(unix)]
+mod interruptions;
 #[path = "../program/mod.rs"]
 mod program;
 
@@ -8,10 +10,7 @@ use program::{noisescale, results, succeed};
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
-
-/// How long anything may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(120);
+use std::time::Duration;
 
 const STUDY: &str = r#"
 title = "Small"
@@ -146,49 +145,6 @@ fn two_processes_share_a_study() {
     assert_eq!(results(&at.join("shared")), results(&at.join("alone")));
 }
 
-/// A long run that is killed goes on from its last checkpoint, to the same result.
-#[test]
-fn a_killed_long_run_goes_on_from_its_checkpoint() {
-    let dir = study_folder();
-    let at = dir.path();
-    let long = |out: &str| {
-        let mut args = vec!["run", "small.toml", "--seeds", "1", "--widths", "32"];
-        args.extend([
-            "--set",
-            "search.kind=batch-size",
-            "--set",
-            "search.extend=0",
-        ]);
-        args.extend(["--set", "search.batch_sizes=[8]", "--time-scale", "120"]);
-        args.extend(["--checkpoint-every", "0.2", "--out"]);
-        args.push(out);
-        noisescale(at, &args)
-    };
-    let mut child = long("killed").stdout(Stdio::null()).spawn().unwrap();
-    let saved = || match std::fs::read_dir(at.join("killed/checkpoints")) {
-        Ok(files) => files
-            .flatten()
-            .any(|file| file.file_name().to_string_lossy().ends_with(".safetensors")),
-        Err(_) => false,
-    };
-    let patience = Instant::now();
-    while !saved() {
-        let ended = child.try_wait().unwrap().is_some();
-        assert!(!ended, "the run ended before it was saved");
-        assert!(patience.elapsed() < PATIENCE, "no checkpoint");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    child.kill().unwrap();
-    child.wait().unwrap();
-    assert!(results(&at.join("killed")).is_empty());
-    let again = long("killed").output().unwrap();
-    let text = String::from_utf8_lossy(&again.stdout).into_owned();
-    assert!(text.contains("1 of them from a checkpoint"), "{text}");
-    assert!(!saved(), "its checkpoint is not needed any more");
-    assert!(long("whole").output().unwrap().status.success());
-    assert_eq!(results(&at.join("killed")), results(&at.join("whole")));
-}
-
 /// A full disk stops the study with a sentence; what was recorded stays, and with
 /// room it goes on to the same results. A limit on the size of a file stands for the
 /// full disk: writing beyond it fails in the same place.
@@ -225,41 +181,6 @@ fn a_folder_that_cannot_be_made_is_one_sentence() {
     assert_eq!(output.status.code(), Some(1), "{errors}");
     assert_eq!(errors.lines().count(), 1, "{errors}");
     assert!(errors.contains("file/out"), "{errors}");
-}
-
-/// Ctrl-C: exit code 130, a sentence that says how to go on, and nothing lost.
-#[cfg(unix)]
-#[test]
-fn an_interrupt_says_how_to_go_on() {
-    let dir = study_folder();
-    let at = dir.path();
-    let args = ["run", "small.toml", "--out", "out", "--time-scale", "40"];
-    let mut child = noisescale(at, &args)
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    // It listens to signals before it claims runs.
-    let claimed =
-        || std::fs::read_dir(at.join("out/claims")).is_ok_and(|mut all| all.next().is_some());
-    let patience = Instant::now();
-    while !claimed() {
-        let ended = child.try_wait().unwrap().is_some();
-        assert!(!ended, "the study ended before it was interrupted");
-        assert!(patience.elapsed() < PATIENCE, "no claim");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    let interrupt = Command::new("kill")
-        .args(["-INT", &child.id().to_string()])
-        .status();
-    assert!(interrupt.unwrap().success());
-    let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(130));
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(
-        errors.contains("Go on with:") && errors.contains("small.toml"),
-        "{errors}"
-    );
 }
 
 #[test]

@@ -41,6 +41,16 @@ pub enum LedgerError {
         /// The system's reason.
         source: io::Error,
     },
+    /// What this process records to is no longer in the folder.
+    #[error(
+        "{}: this file, to which records were written, is no longer there: the folder was moved or removed; \
+         give the same command again where the folder is now, or with --out for a new one",
+        .path.display()
+    )]
+    Gone {
+        /// The records file.
+        path: PathBuf,
+    },
     /// A record would not read back as it was given.
     #[error(
         "the record of run {run} cannot be kept as JSON ({reason}); \

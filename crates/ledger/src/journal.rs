@@ -148,6 +148,10 @@ impl Ledger {
         let before = self.merged.runs();
         if self.read_growth()? == Growth::Cut {
             // Someone removed or restored files: nothing read so far is certain.
+            if !self.folder().is_dir() {
+                let dir = self.dir.clone();
+                return Err(LedgerError::NotALedger { dir });
+            }
             self.files.clear();
             self.merged = Merged::default();
             self.read_growth()?;

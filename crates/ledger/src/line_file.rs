@@ -9,7 +9,7 @@ use crate::error::{Action, LedgerError};
 use crate::process::Process;
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -156,6 +156,15 @@ impl LineFile {
         self.state == State::Sound
     }
 
+    /// Whether its path still leads to it: a folder that was moved or removed takes the file along, and
+    /// what is appended then is written where nobody reads it. Where that cannot be asked it is believed.
+    pub fn is_in_place(&self) -> bool {
+        match std::fs::metadata(&self.path) {
+            Err(error) => error.kind() != io::ErrorKind::NotFound,
+            Ok(found) => self.file.metadata().map_or(true, |own| same(&own, &found)),
+        }
+    }
+
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -164,6 +173,17 @@ impl LineFile {
     pub fn name(&self) -> &str {
         &self.name
     }
+}
+
+#[cfg(unix)]
+fn same(one: &Metadata, other: &Metadata) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    (one.dev(), one.ino()) == (other.dev(), other.ino())
+}
+
+#[cfg(not(unix))]
+fn same(_: &Metadata, _: &Metadata) -> bool {
+    true
 }
 
 #[cfg(all(test, target_os = "linux"))]

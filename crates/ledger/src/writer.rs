@@ -36,14 +36,19 @@ impl Writer {
         };
         let appended = file.append(record);
         let path = file.path().to_path_buf();
+        let in_place = file.is_in_place();
         if !file.is_sound() {
             self.file = None;
         }
         appended.map_err(|source| LedgerError::Append {
-            path,
+            path: path.clone(),
             run: record.run,
             source,
-        })
+        })?;
+        match in_place {
+            true => Ok(()),
+            false => Err(LedgerError::Gone { path }),
+        }
     }
 
     /// The name of the file without `.jsonl`; none while a new one is due.
@@ -87,6 +92,27 @@ mod tests {
             seconds: 1.0,
             device: "cpu test".into(),
         }
+    }
+
+    /// A study must not go on for ever with records that nobody finds.
+    #[test]
+    fn a_folder_that_was_moved_is_told() {
+        let place = tempfile::tempdir().unwrap();
+        let (before, after) = (place.path().join("before"), place.path().join("after"));
+        let mut ledger = Ledger::create(&before).unwrap();
+        let mut writer = ledger.writer().unwrap();
+        writer.append(&record(1)).unwrap();
+        ledger.refresh().unwrap();
+        std::fs::rename(&before, &after).unwrap();
+        let error = writer.append(&record(2)).unwrap_err().to_string();
+        assert!(error.contains("moved or removed"), "{error}");
+        let error = ledger.refresh().unwrap_err().to_string();
+        assert!(error.contains("no ledger here"), "{error}");
+        // Another ledger in its place is not the writer's.
+        Ledger::create(&before).unwrap().writer().unwrap();
+        let error = writer.append(&record(3)).unwrap_err();
+        assert!(matches!(error, LedgerError::Gone { .. }), "{error}");
+        assert_eq!(Ledger::open(&after).unwrap().runs(), 3);
     }
 
     #[test]
