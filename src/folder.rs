@@ -6,7 +6,7 @@ use analysis::extension::{Extension, Limits, extended_points, extensions};
 use analysis::{Findings, Options};
 use anyhow::{Context, Result};
 use ledger::{Ledger, StudyCopy};
-use spec::{Failure, Override, Point, Record, RunId, Study, Task};
+use spec::{Failure, Override, Point, Record, Run, RunId, Study, Task};
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 
@@ -112,6 +112,12 @@ impl Folder {
         Ok(failed.into_values().collect())
     }
 
+    /// The points to train now, by what is recorded.
+    pub fn asked_now(&self) -> Vec<Point> {
+        let records: Vec<&Record> = self.ledger.records().collect();
+        self.asked(&self.grown(&records), &records)
+    }
+
     /// The points to train now: the current grid, plus its next extension once every wanted run of
     /// the grid is recorded.
     pub fn asked(&self, grown: &Grown, records: &[&Record]) -> Vec<Point> {
@@ -187,31 +193,48 @@ fn toml_string(text: &str) -> String {
     quoted
 }
 
-/// Two files of one name would otherwise share a folder, and the second hide the first.
+/// Two files of one name would otherwise share a folder, and the second hide the first. A study some of
+/// whose runs are recorded there is at home, wherever its data are now.
 fn refuse_other_networks(dir: &Path, study: &Study) -> Result<()> {
     // What cannot be read is told when it is opened.
-    let Ok(there) = Folder::open(dir) else {
+    let Ok(ledger) = Ledger::open(dir) else {
         return Ok(());
     };
-    let networks = |study: &Study| {
-        let setting = &study.setting;
-        format!(
-            "{} on {}, {} scheme",
-            setting.family.label(),
-            setting.task.title(),
-            setting.scheme
-        )
-    };
-    let runs = there.ledger.runs();
-    let (old, new) = (networks(&there.study), networks(study));
-    if runs == 0 || old == new {
+    let is_recorded = |run: &Run| ledger.get(run.id()).is_some();
+    let points = spec::points(study);
+    let mut runs = points.iter().flat_map(|point| point.runs(study));
+    if ledger.runs() == 0 || runs.any(|run| is_recorded(&run)) {
         return Ok(());
     }
+    // Its data may be gone.
+    let copy = studies::copy_in(dir).and_then(|copy| {
+        let name = studies::folder_name(dir);
+        let origin = dir.join("study.toml");
+        Ok(Study::parse(&name, &origin, &copy.text, &copy.overrides)?)
+    });
+    let new = networks(study);
+    let old = match copy.map(|old| networks(&old)) {
+        Ok(old) if old == new => return Ok(()),
+        Ok(old) => format!("{old}; this one is {new}"),
+        Err(_) => "its study.toml cannot be read".into(),
+    };
     Err(Mistake(format!(
-        "{}: contains {runs} runs of another study ({old}; this one is {new}); choose another folder with --out",
-        dir.display()
+        "{}: contains {} runs of another study ({old}); choose another folder with --out",
+        dir.display(),
+        ledger.runs()
     ))
     .into())
+}
+
+/// The networks of a study, in words.
+fn networks(study: &Study) -> String {
+    let setting = &study.setting;
+    format!(
+        "{} on {}, {} scheme",
+        setting.family.label(),
+        setting.task.title(),
+        setting.scheme
+    )
 }
 
 /// A run that failed and has no record.

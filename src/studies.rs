@@ -5,6 +5,7 @@ use anyhow::{Context, Result};
 use engine::data::{self, Store};
 use ledger::StudyCopy;
 use spec::{Override, Study, Task};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 /// A study that comes with the program.
@@ -125,7 +126,11 @@ fn open_file(path: &Path, overrides: &[Override]) -> Result<Source> {
         source,
     })?;
     if let Some(copy) = StudyCopy::from_content(&text) {
-        let folder = path.parent().unwrap_or(Path::new(""));
+        // Of a bare name it is where one stands.
+        let folder = match path.parent() {
+            Some(folder) if !folder.as_os_str().is_empty() => folder,
+            _ => Path::new("."),
+        };
         return Ok(Source {
             folder: None,
             ..open_copy(folder, path, copy, overrides)?
@@ -173,10 +178,19 @@ pub fn copy_in(folder: &Path) -> Result<StudyCopy> {
 
 /// What a folder's study is called.
 pub fn folder_name(folder: &Path) -> String {
-    let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.into());
-    folder
-        .file_name()
-        .map_or_else(String::new, |name| name.to_string_lossy().into_owned())
+    let lexical = std::path::absolute(folder).unwrap_or_else(|_| folder.into());
+    // `..` and links at the end have no name of their own.
+    let real = || {
+        std::fs::canonicalize(folder)
+            .ok()?
+            .file_name()
+            .map(OsString::from)
+    };
+    let name = lexical.file_name().map(OsString::from).or_else(real);
+    name.map_or_else(
+        || "study".into(),
+        |name| name.to_string_lossy().into_owned(),
+    )
 }
 
 /// Looks at the user's own data, if the study has such: a plan needs their size. A

@@ -2,6 +2,7 @@
 
 use super::{json, run_tiny, succeed};
 use std::fs;
+use std::path::Path;
 
 #[test]
 fn a_folder_goes_on_and_its_copy_repeats_it() {
@@ -51,6 +52,89 @@ fn a_folder_with_records_of_other_networks_is_refused() {
         "{errors}"
     );
     assert_eq!(fs::read(dir.path().join("mine/study.toml")).unwrap(), noted);
+}
+
+/// Within its folder the copy of a study has no folder in its name.
+#[test]
+fn a_copy_that_is_named_from_within_its_folder_goes_on_there() {
+    let dir = tempfile::tempdir().unwrap();
+    run_tiny(dir.path(), &["--out", "mine", "--quiet"]);
+    let mine = dir.path().join("mine");
+    let text = succeed(&mine, &["run", "study.toml"]).stdout;
+    assert!(super::text(&text).contains("runs/mine/report.html"));
+    assert_eq!(
+        json(&mine, &["check", "study.toml", "--json"])["study"],
+        "mine"
+    );
+}
+
+/// Data are the same wherever they lie, and a folder whose data are gone is not free to take.
+#[test]
+fn a_folder_of_own_data_stays_with_its_networks() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = dir.path();
+    fs::create_dir(at.join("data")).unwrap();
+    for (name, count) in [("train", 200_u32), ("test", 50)] {
+        let images: Vec<u8> = (0..count * 64).map(|at| (at * 37 % 251) as u8).collect();
+        let labels: Vec<u8> = (0..count).map(|at| (at % 4) as u8).collect();
+        write_idx(
+            &at.join(format!("data/{name}-images")),
+            &[count, 8, 8],
+            &images,
+        );
+        write_idx(&at.join(format!("data/{name}-labels")), &[count], &labels);
+    }
+    fs::write(at.join("own.toml"), OWN).unwrap();
+    let args = ["run", "own.toml", "--out", "out", "--quiet"];
+    succeed(at, &args);
+    fs::rename(at.join("data"), at.join("moved")).unwrap();
+    let moved = ["--set", "task.files.path=\"moved\""];
+    let again = succeed(at, &[&args[..4], &moved].concat());
+    assert!(super::text(&again.stdout).contains("0 runs trained"));
+    // The copy in the folder names the moved data now: away with them, too.
+    fs::rename(at.join("moved"), at.join("data")).unwrap();
+    let other = ["--set", "family.hidden=[1, 1]"];
+    let output = super::noisescale(at, &[&args[..], &other].concat())
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let errors = super::text(&output.stderr);
+    assert!(
+        errors.contains("out: contains 4 runs of another study (1LP"),
+        "{errors}"
+    );
+}
+
+const OWN: &str = r#"
+title = "Own"
+seeds = 2
+[task.files]
+path = "data"
+train_images = "train-images"
+train_labels = "train-labels"
+test_images = "test-images"
+test_labels = "test-labels"
+validation = 50
+[family]
+kind = "mlp"
+hidden = [1]
+widths = [8]
+scheme = "ntk"
+[search]
+kind = "batch-size"
+learning_rate = 1.0
+batch_sizes = [8, 16]
+extend = 0
+[time]
+epochs = 1
+"#;
+
+/// An array of bytes as IDX has it.
+fn write_idx(path: &Path, sizes: &[u32], bytes: &[u8]) {
+    let mut file = vec![0, 0, 8, sizes.len() as u8];
+    file.extend(sizes.iter().flat_map(|size| size.to_be_bytes()));
+    file.extend(bytes);
+    fs::write(path, file).unwrap();
 }
 
 #[test]
