@@ -4,10 +4,9 @@ use crate::cli::RunStudyArgs;
 use crate::failure::{FailedRuns, Interrupted};
 use crate::folder::Folder;
 use crate::output::{Form, counted};
-use crate::runner::{self, Display, Finish, Means, human_duration};
+use crate::runner::{self, Display, Finish, Means, Task, human_duration};
 use crate::{report, signals, studies};
 use anyhow::Result;
-use spec::Record;
 use std::time::{Duration, Instant};
 
 /// Runs the study and writes its report.
@@ -21,7 +20,6 @@ pub fn run(args: &RunStudyArgs) -> Result<()> {
     let display = Display::new(args.quiet);
     let form = Form::of(args.json);
     let start = Instant::now();
-    let before = folder.ledger.runs();
     if !args.quiet {
         form.remark(&format!(
             "{}: {}, into {}",
@@ -36,12 +34,10 @@ pub fn run(args: &RunStudyArgs) -> Result<()> {
         stop: &stop,
         display: &display,
     };
-    let finish = runner::execute(&mut folder, &means);
+    let finish = runner::execute(&mut folder, Task::Study, &means);
     display.clear();
     let finish = finish?;
     folder.ledger.refresh()?;
-    // Somebody may have taken records away meanwhile.
-    let trained = folder.ledger.runs().saturating_sub(before);
     if finish == Finish::Interrupted {
         return Err(Interrupted::after(folder.ledger.runs()).into());
     }
@@ -52,7 +48,7 @@ pub fn run(args: &RunStudyArgs) -> Result<()> {
         };
         form.remark(&format!(
             "{} trained in {}{resumed}, {} recorded",
-            counted(trained, "run"),
+            counted(display.runs_trained(), "run"),
             human_duration(start.elapsed().as_secs_f64()),
             folder.ledger.runs()
         ));
@@ -71,9 +67,7 @@ pub fn run(args: &RunStudyArgs) -> Result<()> {
 /// The runs at which the study's own command failed, as an error; none if another process
 /// has trained them meanwhile.
 pub fn failed_runs(folder: &Folder) -> Result<Option<FailedRuns>> {
-    let records: Vec<&Record> = folder.ledger.records().collect();
-    let points = folder.asked(&folder.grown(&records), &records);
-    let failed = folder.failed_runs(&points)?;
+    let failed = folder.failed_runs(&folder.asked_now())?;
     let newest = failed.iter().max_by_key(|run| run.failure.at_ms);
     Ok(newest.map(|newest| FailedRuns {
         count: failed.len(),

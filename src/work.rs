@@ -11,7 +11,7 @@ use crate::failure::{Interrupted, Mistake};
 use crate::folder::Folder;
 use crate::output::{Form, counted, tell};
 use crate::run::failed_runs;
-use crate::runner::{self, Display, Finish, Means, human_duration};
+use crate::runner::{self, Display, Finish, Means, Task, human_duration};
 use crate::shard::{self, Shard};
 use crate::signals::Told;
 use crate::slurm::{Submission, requeue};
@@ -161,13 +161,11 @@ fn train(
             args.dir.display()
         ));
     }
-    match share {
-        Some(runs) => {
-            let patience = Duration::from_secs_f64(args.patience);
-            runner::execute_listed(folder, runs, patience, &means)
-        }
-        None => runner::execute(folder, &means),
-    }
+    let task = share.map_or(Task::Study, |runs| Task::Listed {
+        runs,
+        patience: Duration::from_secs_f64(args.patience),
+    });
+    runner::execute(folder, task, &means)
 }
 
 /// The runs of the shard, or none if there is no shard.

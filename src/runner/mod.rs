@@ -22,7 +22,7 @@ use anyhow::Result;
 use hints::Hints;
 use ledger::{Ledger, LedgerError, Writer};
 use queue::{Courtesy, Ended, Queue};
-use spec::{Record, Run, RunId};
+use spec::{Point, Run, RunId};
 use std::collections::HashSet;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -54,67 +54,44 @@ pub struct Means<'a> {
 /// How often a process looks whether others have recorded what it waits for.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Trains what is missing from a study's folder, and what the study asks for then.
-pub fn execute(folder: &mut Folder, means: &Means<'_>) -> Result<Finish> {
-    let mut hints = Hints::new(&folder.ledger);
-    sweep(folder, &mut hints, means.display);
-    let mut writer = None;
-    // Runs that failed as often as they may: the same command, given again, tries again.
-    let mut given_up: HashSet<RunId> = HashSet::new();
-    loop {
-        folder.ledger.refresh()?;
-        let mut todo = next_runs(folder);
-        let wanted = todo.len();
-        todo.retain(|run| !given_up.contains(&run.id()));
-        if todo.is_empty() {
-            return Ok(Finish::of_missing(wanted));
-        }
-        failed_last(folder, &mut todo)?;
-        let ids: Vec<RunId> = todo.iter().map(Run::id).collect();
-        let recorded = folder.ledger.runs();
-        let writer = opened(&mut writer, &folder.ledger)?;
-        let (ended, failed) =
-            means.train(folder, todo, writer, &mut hints, Courtesy::LeaveClaimed)?;
-        given_up.extend(failed);
-        match ended {
-            Ended::Done => {}
-            Ended::Stopped => return Ok(Finish::Interrupted),
-            Ended::Waiting => {
-                wait_for_others(folder, &ids, recorded, &mut hints, means)?;
-            }
-        }
-    }
+/// What to train in a folder.
+#[derive(Debug, Clone, Copy)]
+pub enum Task<'a> {
+    /// What the study asks for, and what it asks for then, until nothing is left.
+    Study,
+    /// Those of these runs that are missing, and no others.
+    ///
+    /// What another process has claimed is left for the end. Then this one waits for as
+    /// long as its patience lasts and trains it all the same: the claimant may be dead, or
+    /// on a machine that nobody reaches any more, and this one was told to bring these runs.
+    Listed {
+        /// The runs.
+        runs: &'a [Run],
+        /// How long it waits.
+        patience: Duration,
+    },
 }
 
-/// Trains those of `runs` that are missing, and no others.
-///
-/// What another process has claimed is left for the end. Then this one waits for as
-/// long as its patience lasts and trains it all the same: the claimant may be dead, or
-/// on a machine that nobody reaches any more, and this one was told to bring these runs.
-pub fn execute_listed(
-    folder: &mut Folder,
-    runs: &[Run],
-    patience: Duration,
-    means: &Means<'_>,
-) -> Result<Finish> {
+/// Trains what is missing from a study's folder.
+pub fn execute(folder: &mut Folder, task: Task<'_>, means: &Means<'_>) -> Result<Finish> {
     let mut hints = Hints::new(&folder.ledger);
     sweep(folder, &mut hints, means.display);
     let mut writer = None;
     let mut waiting_since: Option<Instant> = None;
+    // Runs that failed as often as they may: the same command, given again, tries again.
     let mut given_up: HashSet<RunId> = HashSet::new();
     loop {
         folder.ledger.refresh()?;
-        let mut todo = folder.ledger.missing(runs.to_vec());
+        let mut todo = task.missing(folder);
         let missing = todo.len();
         todo.retain(|run| !given_up.contains(&run.id()));
         if todo.is_empty() {
             return Ok(Finish::of_missing(missing));
         }
         failed_last(folder, &mut todo)?;
-        let courtesy = match waiting_since.is_some_and(|since| since.elapsed() >= patience) {
-            true => Courtesy::TakeClaimed,
-            false => Courtesy::LeaveClaimed,
-        };
+        let ids: Vec<RunId> = todo.iter().map(Run::id).collect();
+        let recorded = folder.ledger.runs();
+        let courtesy = task.courtesy(waiting_since);
         let writer = opened(&mut writer, &folder.ledger)?;
         let (ended, failed) = means.train(folder, todo, writer, &mut hints, courtesy)?;
         given_up.extend(failed);
@@ -122,26 +99,57 @@ pub fn execute_listed(
             Ended::Done => {}
             Ended::Stopped => return Ok(Finish::Interrupted),
             Ended::Waiting => {
-                waiting_since.get_or_insert_with(Instant::now);
-                std::thread::sleep(LOOK_EVERY.min(patience));
+                let since = *waiting_since.get_or_insert_with(Instant::now);
+                let until = task.end_of_patience(since);
+                wait_for_others(folder, &ids, recorded, until, &mut hints, means)?;
             }
         }
     }
 }
 
+impl Task<'_> {
+    fn missing(self, folder: &Folder) -> Vec<Run> {
+        match self {
+            Self::Study => next_runs(folder),
+            Self::Listed { runs, .. } => folder.ledger.missing(runs.to_vec()),
+        }
+    }
+
+    /// After waiting for others since then, if at all.
+    fn courtesy(self, waiting_since: Option<Instant>) -> Courtesy {
+        let end = waiting_since.and_then(|since| self.end_of_patience(since));
+        match end.is_some_and(|end| end <= Instant::now()) {
+            true => Courtesy::TakeClaimed,
+            false => Courtesy::LeaveClaimed,
+        }
+    }
+
+    /// When it no longer waits for others, having begun then; never, if there is no such time.
+    fn end_of_patience(self, since: Instant) -> Option<Instant> {
+        match self {
+            Self::Study => None,
+            Self::Listed { patience, .. } => since.checked_add(patience),
+        }
+    }
+}
+
 /// Other processes have claimed what is left: waits until one of them brings a record or
-/// gives up a run. There were so many records when the runs were planned.
+/// gives up a run, or time is up. There were so many records when the runs were planned.
 fn wait_for_others(
     folder: &mut Folder,
     runs: &[RunId],
     recorded: usize,
+    until: Option<Instant>,
     hints: &mut Hints,
     means: &Means<'_>,
 ) -> Result<()> {
     loop {
-        std::thread::sleep(LOOK_EVERY);
+        let left = until.map(|end| end.saturating_duration_since(Instant::now()));
+        std::thread::sleep(left.map_or(LOOK_EVERY, |left| left.min(LOOK_EVERY)));
         folder.ledger.refresh()?;
-        if means.stop.load(Ordering::Relaxed) || folder.ledger.runs() != recorded {
+        let is_over = until.is_some_and(|end| end <= Instant::now());
+        let is_told = means.stop.load(Ordering::Relaxed) || folder.ledger.runs() != recorded;
+        if is_over || is_told {
             return Ok(());
         }
         let taken = hints.of_others(means.display);
@@ -237,9 +245,12 @@ fn failed_last(folder: &Folder, runs: &mut [Run]) -> Result<()> {
 /// outermost so that every width has a first result early, long runs first so
 /// that no thread is left alone with one at the end.
 pub fn next_runs(folder: &Folder) -> Vec<Run> {
-    let records: Vec<&Record> = folder.ledger.records().collect();
-    let points = folder.asked(&folder.grown(&records), &records);
-    let mut runs = analysis::wanted(&folder.study, &points, records);
+    next_runs_at(folder, &folder.asked_now())
+}
+
+/// As [`next_runs`], where the points to train now are known.
+pub fn next_runs_at(folder: &Folder, points: &[Point]) -> Vec<Run> {
+    let mut runs = analysis::wanted(&folder.study, points, folder.ledger.records());
     let examples = |run: &Run| run.steps.saturating_mul(run.batch_size.get().into());
     let cost = |run: &Run| examples(run).saturating_mul(run.width.get().into());
     runs.sort_by_key(|run| (run.seed, std::cmp::Reverse(cost(run))));

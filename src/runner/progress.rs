@@ -68,9 +68,7 @@ impl Display {
     pub fn plan<'a>(&self, runs: &[Run], recorded: impl Iterator<Item = &'a Record>) {
         let mut state = self.state();
         state.started.get_or_insert_with(Instant::now);
-        let unfinished = state.total - state.done;
-        state.total -= unfinished;
-        state.total += runs.iter().map(products).sum::<f64>();
+        state.total = state.done + runs.iter().map(products).sum::<f64>();
         state.runs = state.runs_done + runs.len();
         if state.points.is_empty() {
             for record in recorded {
@@ -105,6 +103,11 @@ impl Display {
     /// A run goes on from its checkpoint.
     pub fn resumed(&self) {
         self.state().resumed += 1;
+    }
+
+    /// How many runs were trained here and recorded.
+    pub fn runs_trained(&self) -> usize {
+        self.state().runs_done
     }
 
     /// How many runs went on from a checkpoint.
@@ -196,7 +199,7 @@ impl State {
     }
 }
 
-/// A duration for people: 45 s, 12 min, 3.5 h, 2.1 days.
+/// A duration for people: 45 s, 12 min, 3.5 h, 10 days.
 pub fn human_duration(seconds: f64) -> String {
     match seconds {
         s if s < 90.0 => format!("{s:.0} s"),
