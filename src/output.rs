@@ -66,6 +66,29 @@ pub fn counted(count: usize, what: &str) -> String {
     }
 }
 
+/// So many of all in percent, rounded down: 100 only where nothing is missing.
+pub fn percent(part: usize, all: usize) -> usize {
+    100 * part / all.max(1)
+}
+
+/// So many records that belong somewhere else.
+pub fn further(count: usize, whom: &str) -> String {
+    match count {
+        1 => format!("1 further record belongs {whom}"),
+        many => format!("{many} further records belong {whom}"),
+    }
+}
+
+/// That so many records do not count because another of their run does, if there are any.
+pub fn duplicates(count: usize) -> Option<String> {
+    (count > 0).then(|| {
+        format!(
+            "{} (not counted)",
+            further(count, "to runs that were recorded before")
+        )
+    })
+}
+
 /// What an answer on standard output is written in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {

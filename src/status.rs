@@ -2,10 +2,10 @@
 
 use crate::cli::StatusArgs;
 use crate::folder::{FailedRun, Folder};
-use crate::output::{counted, say};
+use crate::output::{counted, duplicates, further, percent, say};
 use anyhow::Result;
 use ledger::{Moment, Status};
-use spec::{Failure, FailureKind, Record};
+use spec::{Failure, FailureKind};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -60,10 +60,9 @@ impl Failed {
 pub fn run(args: &StatusArgs) -> Result<()> {
     let folder = Folder::open(&args.dir)?;
     let status: Status = folder.ledger.status(Moment::now())?;
-    let records: Vec<&Record> = folder.ledger.records().collect();
-    let points = folder.asked(&folder.grown(&records), &records);
+    let points = folder.asked_now();
     let study = &folder.study;
-    let counts = analysis::observe(study, &points, records).counts;
+    let counts = analysis::observe(study, &points, folder.ledger.records()).counts;
     let standing = Standing {
         study: study.title.clone(),
         recorded: counts.recorded,
@@ -87,10 +86,10 @@ pub fn run(args: &StatusArgs) -> Result<()> {
 }
 
 fn print(standing: &Standing, dir: &Path) {
-    let share = 100.0 * standing.recorded as f64 / standing.planned.max(1) as f64;
+    let share = percent(standing.recorded, standing.planned);
     say!("{}", standing.study);
     say!(
-        "{} of {} runs recorded ({share:.0} %)",
+        "{} of {} runs recorded ({share} %)",
         standing.recorded,
         standing.planned
     );
@@ -113,11 +112,8 @@ fn print(standing: &Standing, dir: &Path) {
             further(standing.strays, "to no run of the current study")
         );
     }
-    if standing.duplicates > 0 {
-        say!(
-            "{} (not counted)",
-            further(standing.duplicates, "to runs that were recorded before")
-        );
+    if let Some(duplicates) = duplicates(standing.duplicates) {
+        say!("{duplicates}");
     }
     if let Some(newest) = &standing.failed.newest {
         print_failed(&standing.failed, newest, dir);
@@ -127,14 +123,6 @@ fn print(standing: &Standing, dir: &Path) {
     }
     for alarm in &standing.alarms {
         say!("alarm: {alarm}");
-    }
-}
-
-/// So many records that belong somewhere else.
-fn further(count: usize, whom: &str) -> String {
-    match count {
-        1 => format!("1 further record belongs {whom}"),
-        many => format!("{many} further records belong {whom}"),
     }
 }
 

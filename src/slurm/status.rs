@@ -4,12 +4,12 @@ use super::cluster::{Phase, count_states};
 use super::overview::{Overview, Tracked};
 use super::{Submission, absolute};
 use crate::folder::Folder;
-use crate::output::{counted, say};
+use crate::output::{counted, duplicates, percent, say};
 use crate::quoting;
-use crate::runner::{human_duration, next_runs};
+use crate::runner::{human_duration, next_runs_at};
 use anyhow::Result;
 use ledger::Ledger;
-use spec::{Record, RunId};
+use spec::RunId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -69,10 +69,10 @@ pub fn run(dir: &Path, json: bool) -> Result<()> {
 }
 
 fn standing(folder: &Folder, overview: &Overview) -> Standing {
-    let records: Vec<&Record> = folder.ledger.records().collect();
-    let points = folder.asked(&folder.grown(&records), &records);
-    let counts = analysis::observe(&folder.study, &points, records).counts;
-    let missing: Vec<RunId> = next_runs(folder).iter().map(spec::Run::id).collect();
+    let points = folder.asked_now();
+    let counts = analysis::observe(&folder.study, &points, folder.ledger.records()).counts;
+    let missing = next_runs_at(folder, &points);
+    let missing: Vec<RunId> = missing.iter().map(spec::Run::id).collect();
     let covered = overview.covered();
     let on_their_way = missing.iter().filter(|run| covered.contains(run)).count();
     let ledger = &folder.ledger;
@@ -168,20 +168,17 @@ fn next_step(standing: &Standing, overview: &Overview) -> String {
 }
 
 fn print(standing: &Standing) {
-    let share = 100.0 * standing.recorded as f64 / standing.planned.max(1) as f64;
+    let share = percent(standing.recorded, standing.planned);
     say!("{}", standing.study);
     say!(
-        "{} of {} runs recorded ({share:.0} %); {} missing, {} of them with pending or running tasks",
+        "{} of {} runs recorded ({share} %); {} missing, {} of them with pending or running tasks",
         standing.recorded,
         standing.planned,
         standing.missing,
         standing.on_their_way
     );
-    if standing.duplicates > 0 {
-        say!(
-            "{} recorded more than once, counted once",
-            counted(standing.duplicates, "run")
-        );
+    if let Some(duplicates) = duplicates(standing.duplicates) {
+        say!("{duplicates}");
     }
     standing.submissions.iter().for_each(print_sent);
     for alarm in &standing.alarms {

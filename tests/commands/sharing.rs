@@ -47,7 +47,7 @@ fn runs_that_were_recorded_twice_are_told() {
     let place = Place::new("trained 0.5");
     assert!(place.run(&[]).status.success());
     let text = place.succeed(&["status", "out"]);
-    assert!(!text.contains("more than once"), "{text}");
+    assert!(!text.contains("recorded before"), "{text}");
     let folder = place.path("out/records");
     let file = std::fs::read_dir(&folder).unwrap().next().unwrap().unwrap();
     std::fs::copy(file.path(), folder.join("copied.jsonl")).unwrap();
