@@ -1,5 +1,8 @@
 //! What can be tested of the GPU without one: launches are made, and kernels compile.
 
+#[path = "../../../../tests/skip/mod.rs"]
+mod skip;
+
 use super::*;
 use crate::cuda::args::{ExamplesArgs, Replica};
 use crate::cuda::blueprint::{Blueprint, Op};
@@ -277,8 +280,7 @@ fn kernels_compile() {
     let compiler = match Compiler::find() {
         Ok(compiler) => compiler,
         Err(reason) => {
-            eprintln!("skipped: {reason}");
-            return;
+            return skip::skipped("nvrtc", &reason.to_string());
         }
     };
     // A file without variants is compiled whole, whichever of its functions is asked for.

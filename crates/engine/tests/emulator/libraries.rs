@@ -1,5 +1,8 @@
 //! Building the libraries of the emulated device.
 
+#[path = "../../../../tests/skip/mod.rs"]
+pub mod skip;
+
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -40,7 +43,7 @@ pub fn find() -> Option<PathBuf> {
     match &*FOUND {
         Ok(folder) => Some(folder.clone()),
         Err(reason) => {
-            println!("skipped: no GPU can be emulated: {reason}");
+            skip::skipped("emulator", &format!("no GPU can be emulated: {reason}"));
             None
         }
     }

@@ -28,7 +28,7 @@ impl Gpu {
             return match Device::open(0, None) {
                 Ok(device) => Some(Self::Real(device)),
                 Err(reason) => {
-                    println!("skipped: {reason}");
+                    libraries::skip::skipped("gpu", &reason.to_string());
                     None
                 }
             };
