@@ -4,7 +4,7 @@ use crate::cli::StatusArgs;
 use crate::folder::{FailedRun, Folder};
 use crate::output::{counted, duplicates, further, percent, say};
 use anyhow::Result;
-use ledger::{Moment, Status};
+use ledger::{ClaimsView, Moment};
 use spec::{Failure, FailureKind};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -59,7 +59,8 @@ impl Failed {
 /// Prints where a study stands.
 pub fn run(args: &StatusArgs) -> Result<()> {
     let folder = Folder::open(&args.dir)?;
-    let status: Status = folder.ledger.status(Moment::now())?;
+    let mut claims = ClaimsView::new(&args.dir);
+    let status = folder.ledger.status(&mut claims, Moment::now())?;
     let points = folder.asked_now();
     let study = &folder.study;
     let counts = analysis::observe(study, &points, folder.ledger.records()).counts;

@@ -222,7 +222,10 @@ impl Eye {
         let Some(folder) = held.as_ref() else {
             return Ok(None);
         };
-        let status = folder.ledger.status(Moment::now())?;
+        let claims = self
+            .claims
+            .get_or_insert_with(|| ClaimsView::new(&watched.dir));
+        let status = folder.ledger.status(claims, Moment::now())?;
         let writers: Vec<(String, usize)> = (status.writers.iter())
             .filter(|writer| writer.records > 0)
             .map(|writer| (writer.name.clone(), writer.records))
@@ -239,11 +242,8 @@ impl Eye {
         };
         let failed = folder.failed_runs(&found.asked)?;
         let standing = found.standing(&status, &self.pace, &failed);
-        let claims = self
-            .claims
-            .get_or_insert_with(|| ClaimsView::new(&watched.dir));
-        let training: HashSet<RunId> = (claims.living(Moment::now())?.into_iter())
-            .flat_map(|claimant| claimant.runs)
+        let training: HashSet<RunId> = (status.claimants.iter())
+            .flat_map(|claimant| claimant.runs.iter().copied())
             .collect();
         let same = self.training == training && self.standing.as_ref() == Some(&standing);
         if !grew && same {

@@ -1,6 +1,6 @@
 //! The state of a ledger at a glance: for `status`, progress and the live page.
 
-use crate::claims_view::ClaimsView;
+use crate::claims_view::{Claimant, ClaimsView};
 use crate::error::LedgerError;
 use crate::journal::{Ledger, Warning};
 use crate::merge::Conflict;
@@ -15,6 +15,8 @@ pub struct Status {
     pub duplicates: usize,
     /// Everyone who has records or living claims, by name.
     pub writers: Vec<WriterStatus>,
+    /// Who is at work, on what.
+    pub claimants: Vec<Claimant>,
     /// Lines that were left out.
     pub warnings: Vec<Warning>,
     /// Runs that gave different results where they must not: an alarm.
@@ -43,17 +45,20 @@ impl Status {
 
 impl Ledger {
     /// Its state, as far as it has been read; call [`refresh`](Self::refresh)
-    /// before for the latest.
-    pub fn status(&self, now: Moment) -> Result<Status, LedgerError> {
+    /// before for the latest. Whoever asks again keeps the view of the claims: it remembers when each
+    /// claimant was last heard, and a new one would trust a stamp from a fast clock.
+    pub fn status(&self, claims: &mut ClaimsView, now: Moment) -> Result<Status, LedgerError> {
+        let claimants = claims.living(now)?;
         Ok(Status {
             duplicates: self.duplicates(),
-            writers: self.writer_statuses(now)?,
+            writers: self.writer_statuses(&claimants),
+            claimants,
             warnings: self.warnings(),
             conflicts: self.conflicts(),
         })
     }
 
-    fn writer_statuses(&self, now: Moment) -> Result<Vec<WriterStatus>, LedgerError> {
+    fn writer_statuses(&self, claimants: &[Claimant]) -> Vec<WriterStatus> {
         let mut statuses: BTreeMap<String, WriterStatus> = BTreeMap::new();
         for (name, records, last_activity) in self.writers() {
             let status = WriterStatus {
@@ -64,7 +69,7 @@ impl Ledger {
             };
             statuses.insert(name.into(), status);
         }
-        for claimant in ClaimsView::new(self.dir()).living(now)? {
+        for claimant in claimants {
             let status = statuses
                 .entry(claimant.writer.clone())
                 .or_insert_with(|| WriterStatus {
@@ -77,6 +82,6 @@ impl Ledger {
             status.claimed = claimant.runs.iter().filter(unrecorded).count();
             status.last_activity = status.last_activity.max(Some(claimant.last_activity));
         }
-        Ok(statuses.into_values().collect())
+        statuses.into_values().collect()
     }
 }

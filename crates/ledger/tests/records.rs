@@ -2,7 +2,7 @@
 
 mod support;
 
-use ledger::{Ledger, LedgerError, Warning};
+use ledger::{ClaimsView, Ledger, LedgerError, Warning};
 use spec::{Outcome, Override, Study, plan};
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -242,7 +242,8 @@ fn status_tells_writers_claims_and_troubles() {
     let file = OpenOptions::new().append(true).open(records).unwrap();
     file.set_modified(recorded).unwrap();
     ledger.refresh().unwrap();
-    let status = ledger.status(now()).unwrap();
+    let mut claims = ClaimsView::new(ledger.dir());
+    let status = ledger.status(&mut claims, now()).unwrap();
     assert_eq!((status.duplicates, status.claimed()), (1, 2));
     assert_eq!((status.warnings.len(), status.conflicts.len()), (1, 0));
     let of = |name| status.writers.iter().find(|writer| writer.name == name);

@@ -4,7 +4,7 @@
 
 mod support;
 
-use ledger::{Ledger, Moment};
+use ledger::{ClaimsView, Ledger, Moment};
 use spec::RunId;
 use std::env;
 use std::path::{Path, PathBuf};
@@ -115,7 +115,8 @@ fn processes_share_a_study_and_take_over_from_a_killed_one() {
     assert!(watched.records().cloned().eq((1..=RUNS).map(record)));
     assert_eq!(watched.conflicts(), []);
     // Claims that cross cost a cohort now and then, not half of the work.
-    let status = watched.status(Moment::now()).unwrap();
+    let mut claims = ClaimsView::new(watched.dir());
+    let status = watched.status(&mut claims, Moment::now()).unwrap();
     assert!(status.duplicates < RUNS as usize / 4, "{status:?}");
     let busy = status.writers.iter().filter(|by| by.records >= COHORT);
     assert!(busy.count() >= 2, "{status:?}");
