@@ -3,7 +3,7 @@
 
 mod program;
 
-use program::{noisescale, results, results_of, succeed};
+use program::{noisescale, results, results_of, signal, succeed, wait_for};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -60,17 +60,6 @@ fn heard(mut command: Command) -> Child {
     command.spawn().unwrap()
 }
 
-/// Waits for what a child brings about.
-fn wait_until(what: &str, child: &mut Child, mut reached: impl FnMut() -> bool) {
-    let patience = Instant::now();
-    while !reached() {
-        let ended = child.try_wait().unwrap();
-        assert!(ended.is_none(), "it ended before it could be disturbed");
-        assert!(patience.elapsed() < Duration::from_secs(120), "{what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
 #[test]
 fn shards_with_one_killed_and_run_again_are_the_whole_study() {
     let dir = folder();
@@ -87,7 +76,7 @@ fn shards_with_one_killed_and_run_again_are_the_whole_study() {
     };
     let mut children = [worker("1/3"), worker("2/3"), worker("3/3")];
     let pid = children[1].id();
-    wait_until("a record", &mut children[1], || {
+    wait_for(&mut children[1], "a record", || {
         !results_of(&shared, pid).is_empty()
     });
     children[1].kill().unwrap();
@@ -172,20 +161,17 @@ fn a_warning_saves_and_requeues_and_a_termination_only_saves() {
             .filter_map(|file| file.metadata().ok()?.modified().ok())
             .max()
     };
-    let disturbed = |signal: &str| {
+    let disturbed = |name: &str| {
         let before = saved();
         let mut child = worker();
-        wait_until("a checkpoint", &mut child, || saved() > before);
+        wait_for(&mut child, "a checkpoint", || saved() > before);
         // Somebody has brought a record since: without progress nobody asks to be run again.
-        let name = format!("records/by-{}.jsonl", child.id());
-        fs::copy(&some_records, shared.join(name)).unwrap();
-        let kill = Command::new("kill")
-            .args([signal, &child.id().to_string()])
-            .status();
-        assert!(kill.unwrap().success());
+        let copy = format!("records/by-{}.jsonl", child.id());
+        fs::copy(&some_records, shared.join(copy)).unwrap();
+        signal(name, &child);
         child.wait_with_output().unwrap()
     };
-    let output = disturbed("-USR1");
+    let output = disturbed("USR1");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(output.status.code(), Some(0), "{text}");
     assert!(text.contains("Slurm will run task 7_3 again"), "{text}");
@@ -193,7 +179,7 @@ fn a_warning_saves_and_requeues_and_a_termination_only_saves() {
     assert_eq!(calls(), "requeue 7_3\n");
     assert!(saved().is_some());
     assert_eq!(fs::read_dir(shared.join("claims")).unwrap().count(), 0);
-    let output = disturbed("-TERM");
+    let output = disturbed("TERM");
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(130), "{errors}");
     assert!(errors.contains("nothing is lost"), "{errors}");

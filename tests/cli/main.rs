@@ -6,8 +6,11 @@ mod folders;
 #[path = "../../crates/engine/tests/emulator/libraries.rs"]
 mod libraries;
 mod limits;
+#[path = "../program/mod.rs"]
+mod program;
 mod streams;
 
+use program::noisescale;
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -24,13 +27,6 @@ const TINY: &[&str] = &[
     "--set",
     "search.extend=0",
 ];
-
-fn noisescale(dir: &Path, args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_noisescale"));
-    command.current_dir(dir).args(args).stdin(Stdio::null());
-    command.env("CUDA_VISIBLE_DEVICES", "");
-    command
-}
 
 fn succeed(dir: &Path, args: &[&str]) -> Output {
     let output = noisescale(dir, args).output().unwrap();

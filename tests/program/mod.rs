@@ -29,7 +29,7 @@ pub fn succeed(dir: &Path, args: &[&str]) -> String {
 }
 
 /// Waits until a process has come so far, which must be before its end.
-pub fn wait_for(child: &mut Child, what: &str, reached: impl Fn() -> bool) {
+pub fn wait_for(child: &mut Child, what: &str, mut reached: impl FnMut() -> bool) {
     let start = Instant::now();
     while !reached() {
         let ended = child.try_wait().unwrap().is_some();

@@ -429,4 +429,14 @@ fn a_command_of_ones_own_is_trained_by_tasks_too() {
     assert!(output.status.success(), "{output:?}");
     let text = cluster.succeed(&["slurm", "finish", "out", "--submission", "0001-round2"]);
     assert!(text.contains("4 of 4 planned runs recorded"), "{text}");
+    // What a lost node records once more does not count.
+    let records = cluster.at.join("out/records");
+    let one = fs::read_dir(&records).unwrap().next().unwrap().unwrap();
+    fs::copy(one.path(), records.join("copied.jsonl")).unwrap();
+    let text = cluster.succeed(&["slurm", "status", "out"]);
+    assert!(text.contains("4 of 4 runs recorded (100 %)"), "{text}");
+    assert!(
+        text.contains("belong to runs that were recorded before (not counted)"),
+        "{text}"
+    );
 }
