@@ -9,10 +9,11 @@ use ::report::PageOptions;
 use ::report::number::significant;
 use analysis::course::course;
 use analysis::equal_time::equal_time;
-use analysis::predict::{Pair, Reach, Stability};
+use analysis::predict::{Pair, Stability};
 use analysis::{Findings, Fixed, Prediction, Request, RunCounts, predict};
 use anyhow::{Result, anyhow};
-use spec::{Record, Width};
+use serde::Serialize;
+use spec::Record;
 use std::fmt::Display;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -128,6 +129,15 @@ pub fn export(args: &ExportArgs) -> Result<()> {
     }
 }
 
+/// What `predict --json` says.
+#[derive(Serialize)]
+struct Answer<'a> {
+    #[serde(flatten)]
+    prediction: &'a Prediction,
+    /// What to know before trusting it, a sentence each.
+    cautions: Vec<String>,
+}
+
 /// The settings for a width.
 pub fn run_predict(args: &PredictArgs) -> Result<()> {
     let findings = Folder::open(&args.dir)?.findings();
@@ -148,8 +158,14 @@ pub fn run_predict(args: &PredictArgs) -> Result<()> {
         fixed,
     };
     let prediction = predict(&findings, stability.as_ref(), &request)?;
+    let answer = Answer {
+        prediction: &prediction,
+        cautions: (::report::cautions(&prediction, findings.runs).into_iter())
+            .map(|caution| caution.text)
+            .collect(),
+    };
     match args.json {
-        true => say!("{}", serde_json::to_string_pretty(&prediction)?),
+        true => say!("{}", serde_json::to_string_pretty(&answer)?),
         false => print(&in_words(&prediction, findings.runs))?,
     }
     Ok(())
@@ -204,55 +220,12 @@ fn in_words(found: &Prediction, runs: RunCounts) -> String {
         found.fitted.len(),
         ::report::search_name(found.search),
     )];
-    if runs.recorded < runs.planned {
-        lines.push(format!(
-            "{} of {} runs are recorded so far: the law may still change.",
-            runs.recorded, runs.planned
-        ));
-    }
-    if found.reach == Reach::Extrapolates {
-        let (first, last) = (found.fitted.first(), found.fitted.last());
-        if let (Some(first), Some(last)) = (first, last) {
-            lines.push(format!(
-                "This extrapolates: the law was measured at widths {first} to {last}."
-            ));
-        }
-    }
-    match found.linear {
-        Some(true) => {}
-        Some(false) => {
-            lines.push("Beware: the measured exponent's interval does not contain 1.".into());
-        }
-        None => lines.push(
-            "Beware: the exponent is not known well enough to tell whether the optimum grows with width."
-                .into(),
-        ),
-    }
-    if !found.still_rising.is_empty() {
-        let widths: Vec<String> = found.still_rising.iter().map(Width::to_string).collect();
-        lines.push(format!(
-            "Beware: validation accuracy still rises at the optima of w = {}; trained for longer they may \
-             lie elsewhere (see `noisescale course`).",
-            widths.join(", ")
-        ));
-    }
-    if limit.constant == Some(false) {
-        lines.push(
-            "Beware: in the stability study the normalized limit varies with width; measure it near this one."
-                .into(),
-        );
-    }
-    let source = match limit.width {
-        Some(width) => {
-            format!(
-                "from that measured at w = {width} in the stability study, the least of its widths"
-            )
-        }
-        None => "the largest that trained; the true limit may be higher".into(),
-    };
+    let cautions = ::report::cautions(found, runs);
+    lines.extend(cautions.into_iter().map(|caution| caution.text));
     lines.push(format!(
-        "Largest learning rate: {} ({source})",
-        digits(limit.learning_rate.get())
+        "Largest learning rate: {} ({})",
+        digits(limit.learning_rate.get()),
+        ::report::limit_source(found)
     ));
     lines.push(String::new());
     lines.push("  batch size   learning rate".into());

@@ -171,7 +171,7 @@ fn proposal_agrees_with_its_command(browser: &mut Browser, dir: &Path, study: &s
     let told: Value = serde_json::from_str(&succeed(dir, &all)).unwrap();
     let said = browser.text(&format!("{card}.querySelector('[aria-live]').innerText"));
     let Some(pair) = told["chosen"].as_object() else {
-        assert!(!said.contains("with B ="), "{command}: {said}");
+        assert!(!said.contains("] with B ="), "{command}: {said}");
         return;
     };
     assert_eq!(pair["noise"], told["noise"]["value"], "{command}");

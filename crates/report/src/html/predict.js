@@ -76,6 +76,12 @@
 
   const between = (pair) => "[" + significant(pair.low, 3) + ", " + significant(pair.high, 3) + "]";
 
+  // Of widths in ascending order the one whose ratio to w is nearest to 1.
+  function nearest(all, w, width) {
+    const ratio = (one) => Math.max(width(one) / w, w / width(one));
+    return all.reduce((best, one) => (best === null || ratio(one) < ratio(best) ? one : best), null);
+  }
+
   function card(root) {
     const law = JSON.parse(root.dataset.law);
     const [slide, width] = root.querySelectorAll("input");
@@ -91,7 +97,13 @@
       put("limit", significant(found.limit, 3));
       put("largest", fixed(found.largest, 0));
       when("beyond", beyond);
-      when("within", !beyond);
+      const near = "near-" + nearest(law.measured, w, (one) => one);
+      root.querySelectorAll("[data-when^=near]").forEach((words) => (words.hidden = words.dataset.when !== near));
+      const trained = nearest(law.trained, w, (one) => one[0]);
+      if (trained) {
+        put("limit-width", String(trained[0]));
+        put("limit-size", String(trained[1]));
+      }
       when("reached", found.largest >= 1);
       when("unreached", found.largest < 1);
       when("chosen", found.chosen !== null);

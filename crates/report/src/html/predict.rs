@@ -2,12 +2,13 @@
 //! any width: every word is written here, the script puts in numbers and chooses
 //! between sentences. Without a script the card speaks of twice the largest width.
 
-use super::parts::{rich, table};
+use super::parts::{rich, table, told};
+use crate::caution::{Caution, Holds, cautions};
 use crate::number;
 use crate::svg::escaped;
 use crate::table::{Cell, Column, Table};
 use crate::{phrase, words};
-use analysis::predict::{LimitSource, Pair, Reach, Stability};
+use analysis::predict::{LimitSource, Pair, Stability, measured_widths};
 use analysis::{Findings, Fixed, Interval, Measure, Prediction, Request, predict};
 use serde::Serialize;
 use spec::{BatchSize, LearningRate, Scheme, Width};
@@ -31,6 +32,10 @@ struct Numbers {
     /// The fitted widths' ends.
     first: u32,
     last: u32,
+    /// Where the largest rate trained, by width; empty where a stability study gives the limit.
+    trained: Vec<(u32, u32)>,
+    /// The widths that have records.
+    measured: Vec<Width>,
     /// What is held fixed, if anything is.
     fixed_rate: Option<f64>,
     fixed_size: Option<u32>,
@@ -43,7 +48,8 @@ pub fn card(findings: &Findings, all: &[Findings], id: &str) -> String {
     let Some(prediction) = next_width(findings, all, fixed) else {
         return String::new();
     };
-    let Some(numbers) = numbers(findings, &prediction, fixed) else {
+    let elsewhere = at_measured(findings, &prediction);
+    let Some(numbers) = numbers(findings, &prediction, fixed, &elsewhere) else {
         return String::new();
     };
     let data = serde_json::to_string(&numbers).expect("numbers and names alone");
@@ -60,9 +66,11 @@ pub fn card(findings: &Findings, all: &[Findings], id: &str) -> String {
     );
     out.push_str("<p aria-live=\"polite\">");
     out.push_str(&answer(&prediction));
+    out += "</p>\n";
+    out += &list(findings, &prediction, &elsewhere);
     let _ = write!(
         out,
-        "</p>\n<details><summary>Batch sizes and learning rates on the law at \
+        "<details><summary>Batch sizes and learning rates on the law at \
          w = {}</summary>{}</details>\n",
         slot("width", &prediction.width.to_string()),
         table(&pairs(&prediction))
@@ -116,17 +124,14 @@ fn when(condition: &str, holds: bool, html: &str) -> String {
 }
 
 fn answer(prediction: &Prediction) -> String {
-    let beyond = prediction.reach == Reach::Extrapolates;
     let noise = phrase::quantity(
         prediction.noise.value,
         Some(prediction.noise.interval),
         Measure::NormalizedNoise,
     );
     let out = format!(
-        "For <strong>w = {}</strong> ({}{}) the law gives ḡ = <strong>{}</strong>",
+        "For <strong>w = {}</strong> the law gives ḡ = <strong>{}</strong>",
         slot("width", &prediction.width.to_string()),
-        when("beyond", beyond, "beyond the fitted widths"),
-        when("within", !beyond, "within the fitted widths"),
         slot("noise", &noise)
     );
     let pair = stable(prediction);
@@ -148,10 +153,12 @@ fn ends(rates: Interval<LearningRate>) -> String {
 
 fn largest(prediction: &Prediction) -> String {
     let source = match prediction.limit.source {
-        LimitSource::Stability => "the largest that a stability study found safe",
-        LimitSource::LargestTrained => {
-            "the largest that trained here; the true limit may be higher"
-        }
+        LimitSource::Stability => "the largest that a stability study found safe".into(),
+        LimitSource::LargestTrained => format!(
+            "the largest that trained here, at w = {} with B = {}; the true limit may be higher",
+            slot("limit-width", &prediction.limit.width.to_string()),
+            slot("limit-size", &prediction.limit.batch_size.to_string())
+        ),
     };
     let rate = slot("limit", &words::rate(prediction.limit.learning_rate));
     let size = prediction.largest_batch_size;
@@ -168,11 +175,64 @@ fn largest(prediction: &Prediction) -> String {
     when("reached", size.is_some(), &reached) + &when("unreached", size.is_none(), &not)
 }
 
-fn numbers(findings: &Findings, prediction: &Prediction, fixed: Option<Fixed>) -> Option<Numbers> {
+/// The predictions for the measured widths where their limit rests on this study's own records: what
+/// holds for the width nearest to the one that is asked for.
+fn at_measured(findings: &Findings, prediction: &Prediction) -> Vec<Prediction> {
+    if prediction.limit.source == LimitSource::Stability {
+        return Vec::new();
+    }
+    let at = |width| {
+        let request = Request {
+            width,
+            search: None,
+            fixed: None,
+        };
+        predict(findings, None, &request).ok()
+    };
+    measured_widths(findings)
+        .into_iter()
+        .filter_map(at)
+        .collect()
+}
+
+/// All cautions that any width may need; the script shows those of the width that is asked for.
+fn list(findings: &Findings, prediction: &Prediction, elsewhere: &[Prediction]) -> String {
+    let now = cautions(prediction, findings.runs);
+    let mut all: Vec<Caution> = now.clone();
+    for other in elsewhere {
+        let more = cautions(other, findings.runs).into_iter();
+        let new: Vec<Caution> = more.filter(|caution| !all.contains(caution)).collect();
+        all.extend(new);
+    }
+    let item = |caution: &Caution| {
+        let name = match caution.holds {
+            Holds::Always => String::new(),
+            Holds::Beyond => " data-when=\"beyond\"".into(),
+            Holds::Near(width) => format!(" data-when=\"near-{width}\""),
+        };
+        let hidden = if now.contains(caution) { "" } else { " hidden" };
+        format!("<li{name}{hidden}>{}</li>\n", told(&caution.text))
+    };
+    format!(
+        "<ul class=\"cautions\">\n{}</ul>\n",
+        all.iter().map(item).collect::<String>()
+    )
+}
+
+fn numbers(
+    findings: &Findings,
+    prediction: &Prediction,
+    fixed: Option<Fixed>,
+    elsewhere: &[Prediction],
+) -> Option<Numbers> {
     let law = findings.search(prediction.search)?.law.law().ok()?;
     let study = &findings.study;
     let slope = law.proportion.slope;
     let ends = law.slope_confidence.map(|confidence| confidence.interval);
+    let place = |found: &Prediction| (found.limit.width.get(), found.limit.batch_size.get());
+    let mut trained: Vec<(u32, u32)> = elsewhere.iter().map(place).collect();
+    trained.sort_unstable();
+    trained.dedup();
     Some(Numbers {
         slope,
         low: ends.map_or(slope, |ends| ends.low),
@@ -184,6 +244,8 @@ fn numbers(findings: &Findings, prediction: &Prediction, fixed: Option<Fixed>) -
         limit: prediction.limit.normalized,
         first: law.widths.first()?.get(),
         last: law.widths.last()?.get(),
+        trained,
+        measured: measured_widths(findings),
         fixed_rate: match fixed {
             Some(Fixed::LearningRate(rate)) => Some(rate.get()),
             _ => None,
