@@ -99,8 +99,9 @@ pub fn limit_trend(trend: &LimitTrend, scheme: Scheme) -> String {
 
 /// q with its interval.
 pub fn limit_exponent(trend: &LimitTrend) -> String {
-    let confidence = trend.exponent_confidence;
-    number::with_interval(trend.exponent, confidence.map(|found| found.interval))
+    let interval = trend.exponent_confidence.map(|found| found.interval);
+    // What is expected in the two schemes.
+    number::with_interval_about(trend.exponent, interval, &[0.0, -1.0])
 }
 
 /// a with its interval and unit.
@@ -127,7 +128,8 @@ pub fn exponent(law: &Law) -> String {
     let interval = law
         .exponent_confidence
         .map(|confidence| confidence.interval);
-    number::with_interval(law.power.exponent, interval)
+    // What `linearity` tells of it.
+    number::with_interval_about(law.power.exponent, interval, &[0.0, 1.0])
 }
 
 /// What the exponent says of linearity.

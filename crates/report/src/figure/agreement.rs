@@ -181,7 +181,10 @@ fn value(found: &Found) -> String {
 fn ratio(pair: &SearchAgreement) -> String {
     let ratio = pair.ratio.map_or_else(String::new, |ratio| {
         let interval = pair.ratio_confidence.map(|found| found.interval);
-        format!("ratio {}", crate::number::with_interval(ratio, interval))
+        format!(
+            "ratio {}",
+            crate::number::with_interval_about(ratio, interval, &[1.0])
+        )
     });
     match pair.ranges_overlap {
         Some(true) => format!("{ratio}, ranges overlap"),
