@@ -132,16 +132,19 @@ fn noise(group: &Group<'_>, study: &StudyBrief, pairs: &[SearchAgreement]) -> Fi
 
 /// At how many widths the two agree.
 fn verdict(pairs: &[SearchAgreement]) -> String {
-    let overlapping = pairs.iter().filter(|p| p.ranges_overlap == Some(true));
+    let known = || pairs.iter().filter_map(|pair| pair.ranges_overlap);
     let ratios: Vec<_> = (pairs.iter())
         .filter_map(|pair| pair.ratio_confidence)
         .collect();
     let one = ratios.iter().filter(|ratio| ratio.interval.contains(&1.0));
-    let mut text = format!(
-        "ranges, of bar and thin line together, overlap at {} of {}",
-        overlapping.count(),
-        words::counted(pairs.len() as u64, "width")
-    );
+    let mut text = match known().count() {
+        0 => "single runs: whether the ranges overlap is not known".into(),
+        count => format!(
+            "ranges, of bar and thin line together, overlap at {} of {}",
+            known().filter(|overlap| *overlap).count(),
+            words::counted(count as u64, "width")
+        ),
+    };
     if let Some(first) = ratios.first() {
         text += &format!(
             "; the {} bootstrap interval of the ratio contains 1 at {} of {}",
