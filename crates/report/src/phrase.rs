@@ -56,9 +56,10 @@ pub fn law_line(search: &SearchFindings) -> String {
     let head = format!("{} at {}", words::search(search.kind), words::fixed(search));
     match search.law.law() {
         Ok(law) => format!("{head}: {}", law_numbers(law)),
-        Err(reason) => format!("{head}: no law ({} usable)", {
-            words::counted(reason.usable.len() as u64, "optimum").replace("optimums", "optima")
-        }),
+        Err(reason) => format!(
+            "{head}: no law ({} usable)",
+            words::counted_as(reason.usable.len() as u64, "optimum", "optima")
+        ),
     }
 }
 

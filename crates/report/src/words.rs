@@ -318,8 +318,13 @@ pub fn skipped(runs: RunCounts) -> Option<String> {
 
 /// `1 run`, `20 runs`.
 pub fn counted(count: u64, thing: &str) -> String {
-    let plural = if count == 1 { "" } else { "s" };
-    format!("{} {thing}{plural}", number::count(count))
+    counted_as(count, thing, &format!("{thing}s"))
+}
+
+/// `1 study`, `20 studies`.
+pub fn counted_as(count: u64, one: &str, many: &str) -> String {
+    let thing = if count == 1 { one } else { many };
+    format!("{} {thing}", number::count(count))
 }
 
 /// A space at which no line ends.
@@ -356,6 +361,14 @@ mod tests {
         // Without an end it is no subscript.
         assert_eq!(plain("a_{b"), "a_{b");
         assert_eq!(pieces(""), []);
+    }
+
+    #[test]
+    fn things_are_counted() {
+        assert_eq!(counted(1, "run"), "1 run");
+        assert_eq!(counted(20_000, "run"), "20,000 runs");
+        assert_eq!(counted_as(1, "optimum", "optima"), "1 optimum");
+        assert_eq!(counted_as(0, "optimum", "optima"), "0 optima");
     }
 
     #[test]
