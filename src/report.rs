@@ -118,7 +118,7 @@ pub fn export(args: &ExportArgs) -> Result<()> {
     let folder = Folder::open(&args.dir)?;
     let records: Vec<&Record> = folder.ledger.records().collect();
     let grown = folder.grown(&records);
-    let text = ::report::runs_csv_of(&folder.study, &grown.points, records);
+    let text = ::report::runs_csv(&folder.study, &grown.points, records);
     match &args.out {
         Some(path) => {
             check_folder_of(path)?;

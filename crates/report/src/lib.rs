@@ -32,7 +32,7 @@ mod words;
 
 pub use caution::{Caution, Holds, cautions, limit_source};
 pub use course::{course, equal_time};
-pub use csv::{RUN_COLUMNS, runs_csv, runs_csv_of};
+pub use csv::{RUN_COLUMNS, runs_csv};
 pub use figure::{Figure, FigureKind, curve_figures, figures};
 pub use flag::{Flag, FlagKind, flags};
 pub use html::{

@@ -272,7 +272,7 @@ fn runs_csv_has_a_row_for_every_recorded_run() {
     sample.study.name = "a, \"quoted\" name".into();
     let copy = sample.records[0].clone();
     sample.records.push(copy);
-    let text = runs_csv(&sample.study, &sample.records);
+    let text = runs_csv(&sample.study, &spec::points(&sample.study), &sample.records);
     let mut reader = csv::Reader::from_reader(text.as_bytes());
     assert_eq!(reader.headers().unwrap(), report::RUN_COLUMNS.as_slice());
     let rows: Vec<csv::StringRecord> = reader.records().map(Result::unwrap).collect();
