@@ -25,12 +25,12 @@ fn in_unit(text: String, unit: &str) -> String {
     }
 }
 
-/// `ḡ opt = 5.2 [4.3, 6.1] ·10³/[loss]`, for marks.
+/// `ḡ_opt = 5.2 [4.3, 6.1] ·10³/[loss]`, for marks.
 pub fn estimate(optimum: &Optimum) -> String {
     let estimate = optimum.estimate;
     format!(
         "{} = {}",
-        words::spoken(&words::optimal(estimate.measure)),
+        words::plain(&words::optimal(estimate.measure)),
         quantity(estimate.value, Some(estimate.bar), estimate.measure)
     )
 }

@@ -1,6 +1,7 @@
 //! What things are called on figures, in tables and on pages: one place for the words.
 
 use crate::number;
+use analysis::adaptive::ERROR_RATE;
 use analysis::late::LateState;
 use analysis::measure::Place;
 use analysis::{
@@ -310,8 +311,10 @@ pub fn runs_per_point(study: &StudyBrief) -> String {
 pub fn skipped(runs: RunCounts) -> Option<String> {
     (runs.skipped > 0).then(|| {
         format!(
-            "{} left out by the adaptive rule: their points cannot be in a best interval",
-            counted(runs.skipped as u64, "run")
+            "{} left out by the adaptive rule: their points are unlikely to be in a best interval \
+             (error rate {} % per scan)",
+            counted(runs.skipped as u64, "run"),
+            number::significant(100.0 * ERROR_RATE, 2)
         )
     })
 }
@@ -361,6 +364,20 @@ mod tests {
         // Without an end it is no subscript.
         assert_eq!(plain("a_{b"), "a_{b");
         assert_eq!(pieces(""), []);
+    }
+
+    #[test]
+    fn what_the_rule_leaves_out_is_not_certain() {
+        let runs = RunCounts {
+            skipped: 172,
+            ..RunCounts::default()
+        };
+        assert_eq!(
+            skipped(runs).unwrap(),
+            "172 runs left out by the adaptive rule: their points are unlikely to be in a best \
+             interval (error rate 5 % per scan)"
+        );
+        assert_eq!(skipped(RunCounts::default()), None);
     }
 
     #[test]

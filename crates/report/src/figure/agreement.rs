@@ -115,8 +115,8 @@ fn noise(group: &Group<'_>, study: &StudyBrief, pairs: &[SearchAgreement]) -> Fi
             hollow: !(one.bracketed && other.bracketed),
             text: vec![
                 format!("w = {}", pair.width),
-                format!("batch-size search ḡ opt = {}", value(one)),
-                format!("learning-rate search ḡ opt = {}", value(other)),
+                format!("batch-size search ḡ_opt = {}", value(one)),
+                format!("learning-rate search ḡ_opt = {}", value(other)),
                 ratio(pair),
             ],
             ..Mark::default()
