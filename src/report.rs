@@ -5,6 +5,7 @@ use crate::failure::Mistake;
 use crate::folder::Folder;
 use crate::output::{check_folder_of, print, say, tell};
 use crate::quoting;
+use crate::studies;
 use ::report::PageOptions;
 use ::report::number::significant;
 use analysis::course::course;
@@ -50,7 +51,7 @@ pub fn write(folders: &[Folder], out: &Path, json: bool) -> Result<()> {
             tell!("noisescale: alarm: {conflict}");
         }
     }
-    let findings: Vec<Findings> = folders.iter().map(Folder::findings).collect();
+    let findings = findings_of(folders);
     let figures = ::report::figures(&findings);
     let results = ::report::results_json(&findings);
     let folder = out.join("figures");
@@ -75,6 +76,17 @@ pub fn write(folders: &[Folder], out: &Path, json: bool) -> Result<()> {
         say!("Report: {}", out.join("report.html").display());
     }
     Ok(())
+}
+
+/// What studies found that are shown together, under names that tell them apart.
+fn findings_of(folders: &[Folder]) -> Vec<Findings> {
+    let names = studies::folder_names(folders.iter().map(|folder| folder.ledger.dir()));
+    let named = |(folder, name): (&Folder, String)| {
+        let mut findings = folder.findings();
+        findings.study.name = name;
+        findings
+    };
+    folders.iter().zip(names).map(named).collect()
 }
 
 /// The command that goes on with the studies of some folders.

@@ -147,6 +147,19 @@ fn png_is_a_picture_of_the_asked_size() {
 }
 
 #[test]
+fn a_legend_has_every_series_that_looks_different() {
+    // Two studies of one name, each with both searches.
+    let two = [support::paired().findings(), support::paired().findings()];
+    let all = figures(&two);
+    let law = all.iter().find(|figure| figure.kind == FigureKind::Law);
+    let (law, svg) = (law.unwrap(), law.unwrap().svg());
+    assert_eq!(law.series.len(), 4);
+    let label = &law.series[0].label;
+    let entries = svg.matches(&format!(">{label}<")).count();
+    assert_eq!(entries, 2, "{label}");
+}
+
+#[test]
 fn a_legend_explains_hollow_marks_that_are_drawn() {
     let all = figures(named("digits-paired"));
     let scan = all.iter().find(|f| f.kind == FigureKind::Scan).unwrap();
