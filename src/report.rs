@@ -5,14 +5,16 @@ use crate::failure::Mistake;
 use crate::folder::Folder;
 use crate::output::{check_folder_of, print, say, tell};
 use crate::quoting;
+use crate::studies;
 use ::report::PageOptions;
 use ::report::number::significant;
 use analysis::course::course;
 use analysis::equal_time::equal_time;
-use analysis::predict::{Pair, Reach, Stability};
+use analysis::predict::{Pair, Stability};
 use analysis::{Findings, Fixed, Prediction, Request, RunCounts, predict};
 use anyhow::{Result, anyhow};
-use spec::{Record, Width};
+use serde::Serialize;
+use spec::Record;
 use std::fmt::Display;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -49,7 +51,7 @@ pub fn write(folders: &[Folder], out: &Path, json: bool) -> Result<()> {
             tell!("noisescale: alarm: {conflict}");
         }
     }
-    let findings: Vec<Findings> = folders.iter().map(Folder::findings).collect();
+    let findings = findings_of(folders);
     let figures = ::report::figures(&findings);
     let results = ::report::results_json(&findings);
     let folder = out.join("figures");
@@ -74,6 +76,17 @@ pub fn write(folders: &[Folder], out: &Path, json: bool) -> Result<()> {
         say!("Report: {}", out.join("report.html").display());
     }
     Ok(())
+}
+
+/// What studies found that are shown together, under names that tell them apart.
+fn findings_of(folders: &[Folder]) -> Vec<Findings> {
+    let names = studies::folder_names(folders.iter().map(|folder| folder.ledger.dir()));
+    let named = |(folder, name): (&Folder, String)| {
+        let mut findings = folder.findings();
+        findings.study.name = name;
+        findings
+    };
+    folders.iter().zip(names).map(named).collect()
 }
 
 /// The command that goes on with the studies of some folders.
@@ -117,7 +130,7 @@ pub fn export(args: &ExportArgs) -> Result<()> {
     let folder = Folder::open(&args.dir)?;
     let records: Vec<&Record> = folder.ledger.records().collect();
     let grown = folder.grown(&records);
-    let text = ::report::runs_csv_of(&folder.study, &grown.points, records);
+    let text = ::report::runs_csv(&folder.study, &grown.points, records);
     match &args.out {
         Some(path) => {
             check_folder_of(path)?;
@@ -126,6 +139,15 @@ pub fn export(args: &ExportArgs) -> Result<()> {
         }
         None => print(&text),
     }
+}
+
+/// What `predict --json` says.
+#[derive(Serialize)]
+struct Answer<'a> {
+    #[serde(flatten)]
+    prediction: &'a Prediction,
+    /// What to know before trusting it, a sentence each.
+    cautions: Vec<String>,
 }
 
 /// The settings for a width.
@@ -148,8 +170,14 @@ pub fn run_predict(args: &PredictArgs) -> Result<()> {
         fixed,
     };
     let prediction = predict(&findings, stability.as_ref(), &request)?;
+    let answer = Answer {
+        prediction: &prediction,
+        cautions: (::report::cautions(&prediction, findings.runs).into_iter())
+            .map(|caution| caution.text)
+            .collect(),
+    };
     match args.json {
-        true => say!("{}", serde_json::to_string_pretty(&prediction)?),
+        true => say!("{}", serde_json::to_string_pretty(&answer)?),
         false => print(&in_words(&prediction, findings.runs))?,
     }
     Ok(())
@@ -204,55 +232,12 @@ fn in_words(found: &Prediction, runs: RunCounts) -> String {
         found.fitted.len(),
         ::report::search_name(found.search),
     )];
-    if runs.recorded < runs.planned {
-        lines.push(format!(
-            "{} of {} runs are recorded so far: the law may still change.",
-            runs.recorded, runs.planned
-        ));
-    }
-    if found.reach == Reach::Extrapolates {
-        let (first, last) = (found.fitted.first(), found.fitted.last());
-        if let (Some(first), Some(last)) = (first, last) {
-            lines.push(format!(
-                "This extrapolates: the law was measured at widths {first} to {last}."
-            ));
-        }
-    }
-    match found.linear {
-        Some(true) => {}
-        Some(false) => {
-            lines.push("Beware: the measured exponent's interval does not contain 1.".into());
-        }
-        None => lines.push(
-            "Beware: the exponent is not known well enough to tell whether the optimum grows with width."
-                .into(),
-        ),
-    }
-    if !found.still_rising.is_empty() {
-        let widths: Vec<String> = found.still_rising.iter().map(Width::to_string).collect();
-        lines.push(format!(
-            "Beware: validation accuracy still rises at the optima of w = {}; trained for longer they may \
-             lie elsewhere (see `noisescale course`).",
-            widths.join(", ")
-        ));
-    }
-    if limit.constant == Some(false) {
-        lines.push(
-            "Beware: in the stability study the normalized limit varies with width; measure it near this one."
-                .into(),
-        );
-    }
-    let source = match limit.width {
-        Some(width) => {
-            format!(
-                "from that measured at w = {width} in the stability study, the least of its widths"
-            )
-        }
-        None => "the largest that trained; the true limit may be higher".into(),
-    };
+    let cautions = ::report::cautions(found, runs);
+    lines.extend(cautions.into_iter().map(|caution| caution.text));
     lines.push(format!(
-        "Largest learning rate: {} ({source})",
-        digits(limit.learning_rate.get())
+        "Largest learning rate: {} ({})",
+        digits(limit.learning_rate.get()),
+        ::report::limit_source(found)
     ));
     lines.push(String::new());
     lines.push("  batch size   learning rate".into());

@@ -193,6 +193,43 @@ pub fn folder_name(folder: &Path) -> String {
     )
 }
 
+/// What the studies of several folders are called together: as their folders are, with as many of the
+/// folders above as it takes to tell them apart, and a number where one folder is given twice.
+pub fn folder_names<'a>(folders: impl IntoIterator<Item = &'a Path>) -> Vec<String> {
+    let paths: Vec<PathBuf> = (folders.into_iter())
+        .map(|folder| std::path::absolute(folder).unwrap_or_else(|_| folder.into()))
+        .collect();
+    let mut names: Vec<String> = Vec::new();
+    for path in &paths {
+        let own = folder_name(path);
+        let alike: Vec<&PathBuf> = (paths.iter())
+            .filter(|other| folder_name(other) == own && *other != path)
+            .collect();
+        let differs = |depth: &usize| {
+            let name = last_of(path, *depth);
+            alike.iter().all(|other| last_of(other, *depth) != name)
+        };
+        let deepest = path.components().count().max(1);
+        let depth = (1..=deepest).find(differs).unwrap_or(deepest);
+        let name = match depth {
+            1 => own,
+            depth => last_of(path, depth),
+        };
+        let numbered = (2..).map(|number| format!("{name}-{number}"));
+        let mut tried = std::iter::once(name.clone()).chain(numbered);
+        names.extend(tried.find(|name| !names.contains(name)));
+    }
+    names
+}
+
+/// The last so many names of a path: `runs/digits`.
+fn last_of(path: &Path, depth: usize) -> String {
+    let names: Vec<_> = (path.components())
+        .map(|part| part.as_os_str().to_string_lossy())
+        .collect();
+    names[names.len().saturating_sub(depth)..].join("/")
+}
+
 /// Looks at the user's own data, if the study has such: a plan needs their size. A
 /// command's working folder becomes one that holds wherever the study's copy lies.
 pub fn complete(mut study: Study) -> Result<Study> {
@@ -243,6 +280,19 @@ mod tests {
                 "{name} is not embedded"
             );
         }
+    }
+
+    #[test]
+    fn folders_of_one_name_are_told_apart() {
+        let names = |folders: &[&str]| folder_names(folders.iter().map(Path::new));
+        assert_eq!(names(&["/a/x", "/a/y"]), ["x", "y"]);
+        assert_eq!(names(&["/a/x", "/b/x", "/b/y"]), ["a/x", "b/x", "y"]);
+        assert_eq!(names(&["/a/r/x", "/b/r/x"]), ["a/r/x", "b/r/x"]);
+        // One folder above tells the third apart, two the others.
+        let three = names(&["/a/r/x", "/b/r/x", "/c/x"]);
+        assert_eq!(three, ["a/r/x", "b/r/x", "c/x"]);
+        assert_eq!(names(&["/a/x", "/a/x"]), ["x", "x-2"]);
+        assert_eq!(names(&["/a/x", "/a/x", "/b/x"]), ["a/x", "a/x-2", "b/x"]);
     }
 
     #[test]

@@ -90,7 +90,11 @@ fn every_link_of_the_pages_leads_somewhere() {
     let server = Server::start(dir.path(), &["digits", "other study", at.to_str().unwrap()]);
     let mut queue = vec!["/".to_string()];
     let mut seen: Vec<String> = Vec::new();
-    until(&server, "/s/digits-2", "planned runs recorded");
+    let twin = until(&server, "/s/digits-2", "planned runs recorded");
+    assert!(
+        twin.contains("<code>digits-2</code>"),
+        "it has a name of its own"
+    );
     while let Some(path) = queue.pop() {
         // Pages of points are alike: those of one width will do.
         if seen.contains(&path) || (path.contains("/points/") && !path.contains("batch-size-w8-")) {

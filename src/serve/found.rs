@@ -39,15 +39,16 @@ struct Amount {
 }
 
 impl Found {
-    /// Works it out.
-    pub fn of(folder: &Folder) -> Self {
+    /// Works it out, for a study that is shown under this name.
+    pub fn of(folder: &Folder, name: &str) -> Self {
         let study = &folder.study;
         let records: Vec<&Record> = folder.ledger.records().collect();
         let grown = folder.grown(&records);
         let asked = folder.asked(&grown, &records);
         let Grown { points, wanted, .. } = grown;
         let observations = analysis::observe(study, &points, records.iter().copied());
-        let findings = folder.findings_at(&points, records);
+        let mut findings = folder.findings_at(&points, records);
+        findings.study.name = name.into();
         let figures = ::report::figures(std::slice::from_ref(&findings));
         Self {
             findings: Arc::new(findings),

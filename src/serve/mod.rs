@@ -72,7 +72,7 @@ fn bind(host: IpAddr, port: u16) -> Result<TcpListener> {
     })
 }
 
-/// The studies with names for addresses: those of their folders, made unique.
+/// The studies with their names, and with those for addresses: slugs of their folders, made unique.
 fn watched(dirs: &[PathBuf]) -> Vec<Arc<Watched>> {
     let above = match dirs.len() {
         1 => Vec::new(),
@@ -80,10 +80,7 @@ fn watched(dirs: &[PathBuf]) -> Vec<Arc<Watched>> {
     };
     let mut keys: Vec<String> = Vec::new();
     for dir in dirs {
-        let full = std::path::absolute(dir).unwrap_or_else(|_| dir.clone());
-        let name = full
-            .file_name()
-            .map_or_else(String::new, |name| name.to_string_lossy().into());
+        let name = studies::folder_name(dir);
         let slug = match ::report::slug(&name) {
             slug if slug.is_empty() => "study".to_string(),
             slug => slug,
@@ -94,8 +91,9 @@ fn watched(dirs: &[PathBuf]) -> Vec<Arc<Watched>> {
             .find(|key| !keys.contains(key));
         keys.extend(free);
     }
-    (keys.into_iter().zip(dirs))
-        .map(|(key, dir)| Arc::new(Watched::new(key, dir, above.clone())))
+    let names = studies::folder_names(dirs.iter().map(PathBuf::as_path));
+    (keys.into_iter().zip(names).zip(dirs))
+        .map(|((key, name), dir)| Arc::new(Watched::new(key, name, dir, above.clone())))
         .collect()
 }
 

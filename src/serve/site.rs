@@ -224,7 +224,7 @@ fn runs_csv(watched: &Watched, view: &View) -> Option<Answer> {
     let points = &view.known.as_ref()?.points;
     let held = watched.folder();
     let folder = held.as_ref()?;
-    let text = ::report::runs_csv_of(&folder.study, points, folder.ledger.records());
+    let text = ::report::runs_csv(&folder.study, points, folder.ledger.records());
     let name = format!("attachment; filename=\"{}-runs.csv\"", watched.key);
     Some(Answer::of(Kind::Csv, text).with("Content-Disposition", name))
 }

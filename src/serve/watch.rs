@@ -31,6 +31,8 @@ const REST: u32 = 4;
 pub struct Watched {
     /// Its name in addresses.
     pub key: String,
+    /// Its name on pages.
+    pub name: String,
     dir: PathBuf,
     above: Vec<Link>,
     folder: RwLock<Option<Folder>>,
@@ -93,10 +95,11 @@ impl Drawn {
 
 impl Watched {
     /// A study that nothing is known of yet.
-    pub fn new(key: String, dir: &Path, above: Vec<Link>) -> Self {
+    pub fn new(key: String, name: String, dir: &Path, above: Vec<Link>) -> Self {
         let reading = view(&key, dir, &above, None, None);
         Self {
             key,
+            name,
             dir: dir.into(),
             above,
             folder: RwLock::new(None),
@@ -232,7 +235,7 @@ impl Eye {
             .collect();
         let grew = self.found.is_none() || self.writers.as_ref() != Some(&writers);
         if grew {
-            let found = Found::of(folder);
+            let found = Found::of(folder, &watched.name);
             self.pace.note(Instant::now(), found.done());
             self.found = Some(found);
             self.writers = Some(writers);

@@ -144,6 +144,7 @@ fn slider_agrees_with_predict(browser: &mut Browser, dir: &Path, study: &str) {
                 .as_u64()
                 .map(|size| size.to_string())
         );
+        proposal_agrees_with_its_command(browser, dir, study);
     }
     // The slider itself moves the width.
     let before = browser.text(&format!(
@@ -157,6 +158,30 @@ fn slider_agrees_with_predict(browser: &mut Browser, dir: &Path, study: &str) {
         "{card}.querySelector('[data-p=width]').textContent"
     ));
     assert_ne!(before, after);
+}
+
+/// The pair that the card proposes is what the command beside it says.
+fn proposal_agrees_with_its_command(browser: &mut Browser, dir: &Path, study: &str) {
+    let card = "document.querySelector('.predict')";
+    let command = browser.text(&format!("{card}.querySelector('.muted code').innerText"));
+    let (_, arguments) = command.split_once(" DIR ").unwrap();
+    let mut all = vec!["predict", study];
+    all.extend(arguments.split_whitespace());
+    all.push("--json");
+    let told: Value = serde_json::from_str(&succeed(dir, &all)).unwrap();
+    let said = browser.text(&format!("{card}.querySelector('[aria-live]').innerText"));
+    let Some(pair) = told["chosen"].as_object() else {
+        assert!(!said.contains("] with B ="), "{command}: {said}");
+        return;
+    };
+    assert_eq!(pair["noise"], told["noise"]["value"], "{command}");
+    let rate = browser.number(&format!(
+        "parseFloat({card}.querySelector('[data-p=rate]').textContent)"
+    ));
+    let exact = pair["learning_rate"].as_f64().unwrap();
+    assert!((rate - exact).abs() <= 0.005 * exact, "{command}: {said}");
+    let size = format!("with B = {}.", pair["batch_size"]);
+    assert!(said.contains(&size), "{command}: {said}");
 }
 
 /// Width and height of a PNG file.

@@ -26,6 +26,11 @@ pub struct Found {
 }
 
 impl Found {
+    /// Whether the scatter of runs is known at the best point: with one run the range has no width.
+    fn has_spread(&self) -> bool {
+        self.peak.standard_error.is_some()
+    }
+
     /// The error bar, widened to the bootstrap interval.
     pub fn range(&self) -> Interval<f64> {
         let bar = self.estimate.bar;
@@ -71,7 +76,7 @@ pub struct SearchAgreement {
     /// Bootstrap interval of the ratio.
     pub ratio_confidence: Option<Confidence>,
     /// Whether the two ranges (error bar and bootstrap interval) overlap; `None` with
-    /// batch norm.
+    /// batch norm, and where one of the best points has a single trained run.
     pub ranges_overlap: Option<bool>,
     /// Peak accuracy of the learning-rate search minus that of the batch-size search.
     pub peak_difference: Difference,
@@ -178,11 +183,13 @@ fn found(optimum: &Optimum) -> Found {
 fn agreement(width: Width, batch_size: Found, learning_rate: Found) -> SearchAgreement {
     let [one, other] = [batch_size.estimate, learning_rate.estimate];
     let comparable = one.measure == other.measure;
+    let spread = batch_size.has_spread() && learning_rate.has_spread();
     SearchAgreement {
         width,
         ratio: comparable.then(|| other.value / one.value),
         ratio_confidence: None,
-        ranges_overlap: comparable.then(|| batch_size.range().overlaps(&learning_rate.range())),
+        ranges_overlap: (comparable && spread)
+            .then(|| batch_size.range().overlaps(&learning_rate.range())),
         peak_difference: Difference::between(batch_size.peak, learning_rate.peak),
         batch_size,
         learning_rate,
@@ -254,6 +261,19 @@ mod tests {
         assert!((both.peak_difference.value - 0.04).abs() < 1e-12);
         let error = both.peak_difference.standard_error.unwrap();
         assert!((error - 0.0005_f64.sqrt()).abs() < 1e-12);
+    }
+
+    #[test]
+    fn one_run_tells_nothing_of_ranges() {
+        let one = side(Measure::NormalizedNoise, [10.0, 10.0], &[0.90, 0.92]);
+        let other = side(Measure::NormalizedNoise, [18.0, 18.0], &[0.93]);
+        for (one, other) in [(one, other), (other, one)] {
+            let both = agreement(Width::new(4).unwrap(), one, other);
+            assert!(both.ratio.is_some());
+            assert_eq!(both.ranges_overlap, None);
+        }
+        let both = agreement(Width::new(4).unwrap(), one, one);
+        assert_eq!(both.ranges_overlap, Some(true));
     }
 
     #[test]

@@ -9,7 +9,6 @@
 use crate::findings::{Findings, SearchFindings, WidthFindings};
 use crate::measure::Axis;
 use crate::optimum::{Edge, Optimum};
-use serde::Serialize;
 use spec::{BatchSize, LearningRate, Point, Search, SearchKind, Study, Width};
 
 /// How far grids may be extended.
@@ -41,8 +40,7 @@ impl Limits {
 }
 
 /// The values to add.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, PartialEq)]
 pub enum NewValues {
     /// To a batch-size search.
     BatchSizes(Vec<BatchSize>),
@@ -51,7 +49,7 @@ pub enum NewValues {
 }
 
 /// The values to add to the grid of one search at one width.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Extension {
     /// Batch-size or learning-rate search.
     pub search: SearchKind,

@@ -165,7 +165,7 @@ fn limits_that_are_not_there_are_refused() {
     // The limit of w = 8 is below those of the others, and not constant.
     let rising = stability("ntk", |w| w);
     let limit = predict(&findings, Some(&rising), &request).unwrap().limit;
-    assert_eq!(limit.width, Width::new(8).ok());
+    assert_eq!((limit.width.get(), limit.batch_size.get()), (8, 64));
     assert_eq!(limit.constant, Some(false));
     // At a fixed rate it is the batch size that has an interval.
     let rate = spec::LearningRate::new(1.2).unwrap();
@@ -202,4 +202,42 @@ fn schemes_are_compared_by_peak_accuracy() {
         schemes(&ntk, &ntk),
         Err(CompareError::SameScheme { .. })
     ));
+}
+
+#[test]
+fn the_largest_trained_rate_says_where_it_trained_and_where_not() {
+    // Best at ε/w = 1/8: ε = 1, 2 and 4. At w = 32 all rates train, at w = 16 and below not 8.
+    let search = "kind = \"learning-rate\"\nbatch_size = 16\n\
+                  learning_rates = [0.25, 0.5, 1, 2, 4, 8, 16]\nreference_learning_rate = 1";
+    let law = study("ntk", &[8, 16, 32], 4, search);
+    let all = records(&law, |p, seed| {
+        let (width, rate) = (p.width.get(), p.learning_rate.get());
+        if rate >= 16.0 || (width <= 16 && rate >= 8.0 && seed > 0) {
+            return Outcome::Diverged { step: 1 };
+        }
+        let best = rate * 8.0 == f64::from(width);
+        trained(if best { 0.9 } else { 0.8 } + 0.0001 * (seed % 2) as f64)
+    });
+    let findings = analyse(&law, &all);
+    let limit = |width| {
+        let request = Request {
+            width: Width::new(width).unwrap(),
+            search: None,
+            fixed: None,
+        };
+        predict(&findings, None, &request).unwrap().limit
+    };
+    // Whatever is asked, 8 trained at w = 32 alone.
+    for width in [4, 8, 20, 32, 100] {
+        let found = limit(width);
+        assert_eq!(found.learning_rate.get(), 8.0);
+        assert_eq!((found.width.get(), found.batch_size.get()), (32, 16));
+    }
+    // 32 is nearer to 23 than 16 is: 1.39 times against 1.44.
+    assert_eq!(limit(23).failing, None);
+    let failing = limit(22).failing.unwrap();
+    assert_eq!(failing.width.get(), 16);
+    assert_eq!(failing.learning_rate.get(), 8.0);
+    assert_eq!((failing.failed, failing.recorded), (3, 4));
+    assert_eq!(limit(4).failing.unwrap().width.get(), 8);
 }

@@ -85,7 +85,7 @@ fn equal_time_row(both: &EqualTime, magnitude: Magnitude) -> Vec<Cell> {
         accuracy_cell(other.peak),
         agreement.ratio.map_or_else(Cell::absent, |ratio| {
             let interval = agreement.ratio_confidence.map(|found| found.interval);
-            Cell::words(number::with_interval(ratio, interval))
+            Cell::words(number::with_interval_about(ratio, interval, &[1.0]))
         }),
         Cell::words(ranges),
     ]

@@ -32,14 +32,9 @@ pub const RUN_COLUMNS: [&str; 18] = [
     "study",
 ];
 
-/// One row for every recorded run of a study, in the order of its plan. A run that was
-/// recorded twice has one row; records of no planned run have none.
-pub fn runs_csv<'a>(study: &Study, records: impl IntoIterator<Item = &'a Record>) -> String {
-    runs_csv_of(study, &spec::points(study), records)
-}
-
-/// One row for every recorded run of some points, e.g. of a grid that was extended.
-pub fn runs_csv_of<'a>(
+/// One row for every recorded run of these points of a study, in their order. A run that was
+/// recorded twice has one row; other records have none.
+pub fn runs_csv<'a>(
     study: &Study,
     points: &[Point],
     records: impl IntoIterator<Item = &'a Record>,

@@ -12,6 +12,7 @@
 //! bracketed, not at late time or has too few trained runs says so ([`flag`]).
 //! `docs/REPORT.md` describes what comes out.
 
+mod caution;
 mod course;
 mod csv;
 mod draw;
@@ -29,8 +30,9 @@ pub mod table;
 pub mod tables;
 mod words;
 
+pub use caution::{Caution, Holds, cautions, limit_source};
 pub use course::{course, equal_time};
-pub use csv::{RUN_COLUMNS, runs_csv, runs_csv_of};
+pub use csv::{RUN_COLUMNS, runs_csv};
 pub use figure::{Figure, FigureKind, curve_figures, figures};
 pub use flag::{Flag, FlagKind, flags};
 pub use html::{

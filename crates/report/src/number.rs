@@ -6,6 +6,9 @@ use analysis::Interval;
 /// What stands where a number is not defined.
 pub const ABSENT: &str = "–";
 
+/// Most decimals that are ever shown.
+const MOST_DECIMALS: i32 = 12;
+
 /// The number with so many significant digits; trailing zeros are kept off.
 pub fn significant(value: f64, digits: i32) -> String {
     if !value.is_finite() {
@@ -41,7 +44,11 @@ pub fn fixed(value: f64, decimals: i32) -> String {
     let unit = 10_f64.powi((-decimals).max(0));
     let rounded = (value / unit).round() * unit;
     let value = if decimals < 0 { rounded } else { value };
-    let text = format!("{:.*}", decimals.clamp(0, 12) as usize, value.abs());
+    let text = format!(
+        "{:.*}",
+        decimals.clamp(0, MOST_DECIMALS) as usize,
+        value.abs()
+    );
     let zero = text.bytes().all(|byte| matches!(byte, b'0' | b'.'));
     let sign = if value < 0.0 && !zero { "−" } else { "" };
     format!("{sign}{}", grouped(&text))
@@ -136,6 +143,33 @@ pub fn with_interval(value: f64, interval: Option<Interval<f64>>) -> String {
         Some(ends) => format!("{} {}", fixed(value, decimals), ends_at(ends, decimals)),
         None => fixed(value, decimals),
     }
+}
+
+/// The same, where it is told whether the interval holds any of these values: an end that would be
+/// rounded to the wrong side of one has more digits, as in `0.71 [0.23, 0.997]` about 1.
+pub fn with_interval_about(value: f64, interval: Option<Interval<f64>>, told: &[f64]) -> String {
+    let decimals = decimals_of(value, interval, 3);
+    let Some(ends) = interval else {
+        return fixed(value, decimals);
+    };
+    let low = end_about(ends.low, decimals, |end| {
+        told.iter().map(|x| end <= *x).collect()
+    });
+    let high = end_about(ends.high, decimals, |end| {
+        told.iter().map(|x| end >= *x).collect()
+    });
+    format!("{} [{low}, {high}]", fixed(value, decimals))
+}
+
+/// An end with at least so many decimals, such that what is shown holds what the end itself does.
+fn end_about(end: f64, least: i32, holds: impl Fn(f64) -> Vec<bool>) -> String {
+    let shown = |decimals: &i32| {
+        let text = format!("{end:.*}", (*decimals).max(0) as usize);
+        text.parse().unwrap_or(end)
+    };
+    let agrees = |decimals: &i32| holds(shown(decimals)) == holds(end);
+    let decimals = (least..=MOST_DECIMALS).find(agrees);
+    fixed(end, decimals.unwrap_or(MOST_DECIMALS))
 }
 
 /// `[1.40, 1.66]`.
@@ -251,6 +285,24 @@ mod tests {
         let point = Interval::between(2.5, 2.5);
         assert_eq!(with_interval(2.5, Some(point)), "2.50 [2.50, 2.50]");
         assert_eq!(with_interval(2.5, None), "2.50");
+    }
+
+    #[test]
+    fn a_printed_interval_holds_what_the_interval_holds() {
+        let about = |low, high, told: &[f64]| {
+            with_interval_about(0.71, Some(Interval::between(low, high)), told)
+        };
+        let both = [0.0, 1.0];
+        // 0.9973 does not reach 1, and must not look as if it did.
+        assert_eq!(about(0.231, 0.9973, &both), "0.71 [0.23, 0.997]");
+        assert_eq!(about(0.231, 0.999_96, &both), "0.71 [0.23, 0.99996]");
+        assert_eq!(about(0.0031, 0.82, &both), "0.71 [0.003, 0.82]");
+        assert_eq!(about(-0.95, -0.004, &both), "0.71 [−0.95, −0.004]");
+        assert_eq!(about(-1.62, -1.004, &[0.0, -1.0]), "0.71 [−1.62, −1.004]");
+        // Ends that are rounded outwards, or are not near, are as ever.
+        assert_eq!(about(0.9996, 1.3, &both), "0.71 [1.00, 1.30]");
+        assert_eq!(about(0.231, 1.0, &both), "0.71 [0.23, 1.00]");
+        assert_eq!(about(0.231, 0.9973, &[]), "0.71 [0.23, 1.00]");
     }
 
     #[test]

@@ -25,12 +25,12 @@ fn in_unit(text: String, unit: &str) -> String {
     }
 }
 
-/// `ḡ opt = 5.2 [4.3, 6.1] ·10³/[loss]`, for marks.
+/// `ḡ_opt = 5.2 [4.3, 6.1] ·10³/[loss]`, for marks.
 pub fn estimate(optimum: &Optimum) -> String {
     let estimate = optimum.estimate;
     format!(
         "{} = {}",
-        words::spoken(&words::optimal(estimate.measure)),
+        words::plain(&words::optimal(estimate.measure)),
         quantity(estimate.value, Some(estimate.bar), estimate.measure)
     )
 }
@@ -56,9 +56,10 @@ pub fn law_line(search: &SearchFindings) -> String {
     let head = format!("{} at {}", words::search(search.kind), words::fixed(search));
     match search.law.law() {
         Ok(law) => format!("{head}: {}", law_numbers(law)),
-        Err(reason) => format!("{head}: no law ({} usable)", {
-            words::counted(reason.usable.len() as u64, "optimum").replace("optimums", "optima")
-        }),
+        Err(reason) => format!(
+            "{head}: no law ({} usable)",
+            words::counted_as(reason.usable.len() as u64, "optimum", "optima")
+        ),
     }
 }
 
@@ -99,8 +100,9 @@ pub fn limit_trend(trend: &LimitTrend, scheme: Scheme) -> String {
 
 /// q with its interval.
 pub fn limit_exponent(trend: &LimitTrend) -> String {
-    let confidence = trend.exponent_confidence;
-    number::with_interval(trend.exponent, confidence.map(|found| found.interval))
+    let interval = trend.exponent_confidence.map(|found| found.interval);
+    // What is expected in the two schemes.
+    number::with_interval_about(trend.exponent, interval, &[0.0, -1.0])
 }
 
 /// a with its interval and unit.
@@ -127,7 +129,8 @@ pub fn exponent(law: &Law) -> String {
     let interval = law
         .exponent_confidence
         .map(|confidence| confidence.interval);
-    number::with_interval(law.power.exponent, interval)
+    // What `linearity` tells of it.
+    number::with_interval_about(law.power.exponent, interval, &[0.0, 1.0])
 }
 
 /// What the exponent says of linearity.

@@ -1,6 +1,7 @@
 //! What things are called on figures, in tables and on pages: one place for the words.
 
 use crate::number;
+use analysis::adaptive::ERROR_RATE;
 use analysis::late::LateState;
 use analysis::measure::Place;
 use analysis::{
@@ -310,16 +311,23 @@ pub fn runs_per_point(study: &StudyBrief) -> String {
 pub fn skipped(runs: RunCounts) -> Option<String> {
     (runs.skipped > 0).then(|| {
         format!(
-            "{} left out by the adaptive rule: their points cannot be in a best interval",
-            counted(runs.skipped as u64, "run")
+            "{} left out by the adaptive rule: their points are unlikely to be in a best interval \
+             (error rate {} % per scan)",
+            counted(runs.skipped as u64, "run"),
+            number::significant(100.0 * ERROR_RATE, 2)
         )
     })
 }
 
 /// `1 run`, `20 runs`.
 pub fn counted(count: u64, thing: &str) -> String {
-    let plural = if count == 1 { "" } else { "s" };
-    format!("{} {thing}{plural}", number::count(count))
+    counted_as(count, thing, &format!("{thing}s"))
+}
+
+/// `1 study`, `20 studies`.
+pub fn counted_as(count: u64, one: &str, many: &str) -> String {
+    let thing = if count == 1 { one } else { many };
+    format!("{} {thing}", number::count(count))
 }
 
 /// A space at which no line ends.
@@ -356,6 +364,28 @@ mod tests {
         // Without an end it is no subscript.
         assert_eq!(plain("a_{b"), "a_{b");
         assert_eq!(pieces(""), []);
+    }
+
+    #[test]
+    fn what_the_rule_leaves_out_is_not_certain() {
+        let runs = RunCounts {
+            skipped: 172,
+            ..RunCounts::default()
+        };
+        assert_eq!(
+            skipped(runs).unwrap(),
+            "172 runs left out by the adaptive rule: their points are unlikely to be in a best \
+             interval (error rate 5 % per scan)"
+        );
+        assert_eq!(skipped(RunCounts::default()), None);
+    }
+
+    #[test]
+    fn things_are_counted() {
+        assert_eq!(counted(1, "run"), "1 run");
+        assert_eq!(counted(20_000, "run"), "20,000 runs");
+        assert_eq!(counted_as(1, "optimum", "optima"), "1 optimum");
+        assert_eq!(counted_as(0, "optimum", "optima"), "0 optima");
     }
 
     #[test]

@@ -147,6 +147,19 @@ fn png_is_a_picture_of_the_asked_size() {
 }
 
 #[test]
+fn a_legend_has_every_series_that_looks_different() {
+    // Two studies of one name, each with both searches.
+    let two = [support::paired().findings(), support::paired().findings()];
+    let all = figures(&two);
+    let law = all.iter().find(|figure| figure.kind == FigureKind::Law);
+    let (law, svg) = (law.unwrap(), law.unwrap().svg());
+    assert_eq!(law.series.len(), 4);
+    let label = &law.series[0].label;
+    let entries = svg.matches(&format!(">{label}<")).count();
+    assert_eq!(entries, 2, "{label}");
+}
+
+#[test]
 fn a_legend_explains_hollow_marks_that_are_drawn() {
     let all = figures(named("digits-paired"));
     let scan = all.iter().find(|f| f.kind == FigureKind::Scan).unwrap();
@@ -272,7 +285,7 @@ fn runs_csv_has_a_row_for_every_recorded_run() {
     sample.study.name = "a, \"quoted\" name".into();
     let copy = sample.records[0].clone();
     sample.records.push(copy);
-    let text = runs_csv(&sample.study, &sample.records);
+    let text = runs_csv(&sample.study, &spec::points(&sample.study), &sample.records);
     let mut reader = csv::Reader::from_reader(text.as_bytes());
     assert_eq!(reader.headers().unwrap(), report::RUN_COLUMNS.as_slice());
     let rows: Vec<csv::StringRecord> = reader.records().map(Result::unwrap).collect();

@@ -95,7 +95,7 @@ proptest! {
         let page = html(&findings, &drawn, &PageOptions::default());
         prop_assert!(!page.contains("NaN<") && !page.contains(">NaN"));
         prop_assert!(!tables(&findings).contains("NaN"));
-        let csv = runs_csv(&study, &records);
+        let csv = runs_csv(&study, &spec::points(&study), &records);
         let mut reader = csv::Reader::from_reader(csv.as_bytes());
         prop_assert_eq!(reader.records().filter(Result::is_ok).count(), findings[0].runs.recorded);
         prop_assert!(results_json(&findings).len() > 2);

@@ -139,7 +139,11 @@ mod tests {
     fn a_complete_point_has_one_future() {
         // 0.8, 0.9, 1.0, 0.9: mean 0.9, Q = 0.02, σ² = 0.02/3, threshold
         // 0.9 − 2·√(0.02/3/4) = 0.9 − 2 · 0.040825 = 0.818350.
-        let rule = Rule::new(4, 2, 1, 0.05).unwrap();
+        let rule = Rule {
+            seeds: 4,
+            first: 2,
+            step: 1,
+        };
         let point = progress(&[Some(0.8), Some(0.9), Some(1.0), Some(0.9)]);
         let all = known(&rule, &[point], &[4]);
         let Known::Sampled(sampled) = all[0] else {
@@ -156,7 +160,11 @@ mod tests {
         // k = 8 of n = 20 with σ² estimated: (x_n − x_k)/(s·√(1/8 − 1/20)) is Student's t
         // with 7 degrees of freedom, of variance 7/5. Eight values of deviation s:
         // the draws' variance is 1.4 · 0.075 · s² = 0.105·s².
-        let rule = Rule::new(20, 8, 4, 0.05).unwrap();
+        let rule = Rule {
+            seeds: 20,
+            first: 8,
+            step: 4,
+        };
         let values: Vec<Option<f64>> = (0..8).map(|i| Some(0.5 + 0.01 * f64::from(i))).collect();
         // Σ(i − 3.5)² = 42, so s² = 42e-4/7 = 6e-4.
         let all = known(&rule, &[progress(&values)], &[8]);

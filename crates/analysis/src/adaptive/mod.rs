@@ -34,7 +34,6 @@ use crate::observation::{Observations, Observed};
 use crate::resample::Random;
 use crate::sample::trained_accuracy;
 use future::{Future, Known, known};
-use serde::Serialize;
 use spec::{SearchKind, Spending, Study};
 
 /// Draws of the full study at each look.
@@ -42,27 +41,16 @@ const DRAWS: u32 = 4000;
 /// Seed of the draws.
 const SEED: u64 = 0;
 
+/// α: the expected number of points of a scan that are dropped although the full study has them in its
+/// best interval is at most this.
+pub const ERROR_RATE: f64 = 0.05;
+
 /// How seeds are spent.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rule {
     seeds: u32,
     first: u32,
     step: u32,
-    error_rate: f64,
-}
-
-/// A rule that cannot be followed.
-#[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
-pub enum RuleError {
-    /// Nothing can be judged on one seed.
-    #[error("the first round needs at least 2 seeds per point, not {0}")]
-    First(u32),
-    /// A round must add something.
-    #[error("a round must add at least 1 seed per point")]
-    Step,
-    /// Not a probability.
-    #[error("the error rate must lie above 0 and below 1, not {0}")]
-    ErrorRate(f64),
 }
 
 /// What is known of one point: for each seed from 0, the accuracy of the run, or
@@ -90,8 +78,7 @@ pub enum Verdict {
 }
 
 /// Why a point needs no more seeds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DropReason {
     /// The full study would hardly have it in its best interval.
     Improbable,
@@ -100,39 +87,13 @@ pub enum DropReason {
 }
 
 impl Rule {
-    /// 4 seeds, then rounds of 2, at an error rate of 5 % per scan.
+    /// 4 seeds, then rounds of 2.
     pub fn usual(seeds: u32) -> Self {
         Self {
             seeds,
             first: 4,
             step: 2,
-            error_rate: 0.05,
         }
-    }
-
-    /// `first` seeds everywhere, then `step` more in each round up to `seeds`, with
-    /// the error rate α of a whole scan.
-    pub fn new(seeds: u32, first: u32, step: u32, error_rate: f64) -> Result<Self, RuleError> {
-        if first < 2 {
-            return Err(RuleError::First(first));
-        }
-        if step == 0 {
-            return Err(RuleError::Step);
-        }
-        if !(error_rate > 0.0 && error_rate < 1.0) {
-            return Err(RuleError::ErrorRate(error_rate));
-        }
-        Ok(Self {
-            seeds,
-            first,
-            step,
-            error_rate,
-        })
-    }
-
-    /// α.
-    pub fn error_rate(&self) -> f64 {
-        self.error_rate
     }
 
     /// The seeds on which a point is judged: the last look at or below `have`.
@@ -163,7 +124,7 @@ impl Rule {
 
     /// α/R: what the probabilities of all points dropped at one look may add up to.
     fn allowance(&self) -> f64 {
-        self.error_rate / f64::from(self.looks().max(1))
+        ERROR_RATE / f64::from(self.looks().max(1))
     }
 
     /// Fewest failures that leave less than 75 % of the seeds.
@@ -334,7 +295,11 @@ mod tests {
     #[test]
     fn looks_by_hand() {
         // 4, then 8, 12, 16; at 20 nothing is left to judge: four looks.
-        let rule = Rule::new(20, 4, 4, 0.05).unwrap();
+        let rule = Rule {
+            seeds: 20,
+            first: 4,
+            step: 4,
+        };
         assert_eq!(
             [0, 3, 4, 7, 8, 19, 20].map(|have| rule.look(have)),
             [0, 0, 4, 4, 8, 16, 20]
@@ -408,12 +373,5 @@ mod tests {
         assert_eq!(verdicts[1], Verdict::Dropped(DropReason::FailsToTrain));
         // Judged on its first four seeds, it has one trained run: kept, and asked for more.
         assert_eq!(verdicts[2], Verdict::Needs { total: 8 });
-    }
-
-    #[test]
-    fn impossible_rules_are_refused() {
-        assert_eq!(Rule::new(20, 1, 4, 0.05), Err(RuleError::First(1)));
-        assert_eq!(Rule::new(20, 4, 0, 0.05), Err(RuleError::Step));
-        assert_eq!(Rule::new(20, 4, 4, 1.0), Err(RuleError::ErrorRate(1.0)));
     }
 }

@@ -8,15 +8,17 @@
 //! width w* = ε̄_max·N/((1 − m)·a) beyond which no pair reaches it (its section 5).
 
 mod error;
+mod limit;
 mod scale;
 
 pub use error::PredictError;
+pub use limit::{Failing, LimitSource, RateLimit, measured_widths};
 
 use crate::findings::{Findings, SearchFindings};
 use crate::late::LateState;
 use crate::law::{Growth, Law};
 use crate::measure::{Fixed, Interval, Measure};
-use crate::stability::WidthStability;
+use limit::rate_limit;
 use scale::Scale;
 use serde::Serialize;
 use spec::{BatchSize, LearningRate, SearchKind, Width};
@@ -40,33 +42,6 @@ pub enum Reach {
     Interpolates,
     /// Outside them: the law was not tested there.
     Extrapolates,
-}
-
-/// Where ε_max comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum LimitSource {
-    /// The smallest ε_safe, in ε̄, of a stability study.
-    Stability,
-    /// The largest ε̄ at which at least 75 % of the runs trained: the true limit may
-    /// be higher.
-    LargestTrained,
-}
-
-/// The largest learning rate that is taken to be stable.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct RateLimit {
-    /// ε_max at W.
-    pub learning_rate: LearningRate,
-    /// ε̄_max, in 1/\[loss\].
-    pub normalized: f64,
-    /// Where it comes from.
-    pub source: LimitSource,
-    /// The width of the stability study that sets it.
-    pub width: Option<Width>,
-    /// Whether the interval of q, of ε̄_half ∝ w^q, holds the 0 on which the limit at other widths rests;
-    /// `None` where it is not known.
-    pub constant: Option<bool>,
 }
 
 /// Whether a learning rate keeps to ε_max.
@@ -247,75 +222,6 @@ fn critical_width(law: &Law, most_noise: f64) -> Predicted {
             high: most_noise / slope.interval.low,
         },
     }
-}
-
-fn rate_limit(
-    findings: &Findings,
-    stability: Option<&Findings>,
-    scale: &Scale<'_>,
-) -> Result<RateLimit, PredictError> {
-    let at = |normalized: f64| scale.rate(normalized / scale.inverse_weight_scale());
-    if let Some(other) = stability {
-        let (width, normalized) = safe_rate(findings, other)?;
-        return Ok(RateLimit {
-            learning_rate: at(normalized)?,
-            normalized,
-            source: LimitSource::Stability,
-            width: Some(width),
-            constant: is_constant(other),
-        });
-    }
-    let normalized = largest_trained(findings)
-        .ok_or_else(|| PredictError::NoStableRate(findings.study.name.clone()))?;
-    Ok(RateLimit {
-        learning_rate: at(normalized)?,
-        normalized,
-        source: LimitSource::LargestTrained,
-        width: None,
-        constant: None,
-    })
-}
-
-fn is_constant(stability: &Findings) -> Option<bool> {
-    let trend = stability.stability.as_ref()?.failure_trend.as_ref()?;
-    Some(trend.normalized_interval()?.contains(&0.0))
-}
-
-/// The smallest ε̄_safe over the widths of a stability study of the same networks, and whose it is.
-fn safe_rate(findings: &Findings, other: &Findings) -> Result<(Width, f64), PredictError> {
-    let (one, two) = (&findings.study, &other.study);
-    if one.scheme != two.scheme || !one.same_networks(two) {
-        return Err(PredictError::OtherStability {
-            study: one.name.clone(),
-            stability: two.name.clone(),
-        });
-    }
-    let Some(found) = &other.stability else {
-        return Err(PredictError::NotStability(two.name.clone()));
-    };
-    let recorded = |width: &&WidthStability| width.points.iter().any(|p| p.runs.recorded > 0);
-    let safe = |found: &WidthStability| match found.failure.safe {
-        Some(rate) => Ok((found.width, rate.normalized.get())),
-        None => Err(PredictError::NoSafeRate {
-            stability: two.name.clone(),
-            width: found.width,
-        }),
-    };
-    let all: Vec<(Width, f64)> = (found.widths.iter().filter(recorded))
-        .map(safe)
-        .collect::<Result<_, _>>()?;
-    let least = all.into_iter().min_by(|a, b| a.1.total_cmp(&b.1));
-    least.ok_or_else(|| PredictError::NoStableRate(two.name.clone()))
-}
-
-/// The largest ε̄ at which at least 75 % of the recorded runs trained.
-fn largest_trained(findings: &Findings) -> Option<f64> {
-    (findings.searches.iter())
-        .flat_map(|search| &search.widths)
-        .flat_map(|found| &found.points)
-        .filter(|point| point.runs.mostly_trains())
-        .map(|point| point.normalized_learning_rate.get())
-        .reduce(f64::max)
 }
 
 fn powers_of_two(most: u32) -> impl Iterator<Item = u32> {

@@ -141,8 +141,9 @@ fn series_entries(figure: &Figure) -> Vec<Entry> {
     };
     let mut all: Vec<Entry> = Vec::new();
     for series in &figure.series {
-        if all.iter().all(|known| known.text != series.label) {
-            all.push(entry(series));
+        let entry = entry(series);
+        if !all.contains(&entry) {
+            all.push(entry);
         }
     }
     all

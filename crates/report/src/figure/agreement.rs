@@ -115,8 +115,8 @@ fn noise(group: &Group<'_>, study: &StudyBrief, pairs: &[SearchAgreement]) -> Fi
             hollow: !(one.bracketed && other.bracketed),
             text: vec![
                 format!("w = {}", pair.width),
-                format!("batch-size search ḡ opt = {}", value(one)),
-                format!("learning-rate search ḡ opt = {}", value(other)),
+                format!("batch-size search ḡ_opt = {}", value(one)),
+                format!("learning-rate search ḡ_opt = {}", value(other)),
                 ratio(pair),
             ],
             ..Mark::default()
@@ -132,16 +132,19 @@ fn noise(group: &Group<'_>, study: &StudyBrief, pairs: &[SearchAgreement]) -> Fi
 
 /// At how many widths the two agree.
 fn verdict(pairs: &[SearchAgreement]) -> String {
-    let overlapping = pairs.iter().filter(|p| p.ranges_overlap == Some(true));
+    let known = || pairs.iter().filter_map(|pair| pair.ranges_overlap);
     let ratios: Vec<_> = (pairs.iter())
         .filter_map(|pair| pair.ratio_confidence)
         .collect();
     let one = ratios.iter().filter(|ratio| ratio.interval.contains(&1.0));
-    let mut text = format!(
-        "ranges, of bar and thin line together, overlap at {} of {}",
-        overlapping.count(),
-        words::counted(pairs.len() as u64, "width")
-    );
+    let mut text = match known().count() {
+        0 => "single runs: whether the ranges overlap is not known".into(),
+        count => format!(
+            "ranges, of bar and thin line together, overlap at {} of {}",
+            known().filter(|overlap| *overlap).count(),
+            words::counted(count as u64, "width")
+        ),
+    };
     if let Some(first) = ratios.first() {
         text += &format!(
             "; the {} bootstrap interval of the ratio contains 1 at {} of {}",
@@ -181,7 +184,10 @@ fn value(found: &Found) -> String {
 fn ratio(pair: &SearchAgreement) -> String {
     let ratio = pair.ratio.map_or_else(String::new, |ratio| {
         let interval = pair.ratio_confidence.map(|found| found.interval);
-        format!("ratio {}", crate::number::with_interval(ratio, interval))
+        format!(
+            "ratio {}",
+            crate::number::with_interval_about(ratio, interval, &[1.0])
+        )
     });
     match pair.ranges_overlap {
         Some(true) => format!("{ratio}, ranges overlap"),

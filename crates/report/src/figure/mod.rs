@@ -129,7 +129,7 @@ pub enum Extent {
 /// Marks that belong together.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Series {
-    /// Its name in the legend; series of the same name share an entry.
+    /// Its name in the legend; series of the same name, colour and shape share an entry.
     pub label: String,
     /// Its colour.
     pub ink: Ink,

@@ -170,7 +170,11 @@ fn trend_words(trend: &LimitTrend, counted: Counted, against: Against, scheme: S
         ),
         Against::RateTimesWidth => format!(
             "{half} at ε̄_{{half}} ∝ w^{{q}} with q = {} ({widths}; the paper: 0)",
-            number::with_interval(trend.normalized_exponent, trend.normalized_interval())
+            number::with_interval_about(
+                trend.normalized_exponent,
+                trend.normalized_interval(),
+                &[0.0]
+            )
         ),
     }
 }

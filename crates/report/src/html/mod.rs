@@ -176,9 +176,7 @@ fn title(findings: &[Findings], options: &PageOptions) -> String {
         (Some(title), _) => title.clone(),
         (None, [one]) if !one.study.title.is_empty() => one.study.title.clone(),
         (None, [one]) => one.study.name.clone(),
-        (None, several) => {
-            words::counted(several.len() as u64, "study").replace("studys", "studies")
-        }
+        (None, several) => words::counted_as(several.len() as u64, "study", "studies"),
     }
 }
 

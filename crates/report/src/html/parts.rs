@@ -23,6 +23,19 @@ pub fn rich(text: &str) -> String {
         .collect()
 }
 
+/// The words of a flag or a caution, which a terminal and `results.json` show as well: commands between
+/// backticks, the exponent after a caret.
+pub fn told(text: &str) -> String {
+    let raised = text.replace("w^p", "w^{p}");
+    let pieces = raised.split('`').enumerate();
+    pieces
+        .map(|(at, piece)| match at % 2 {
+            0 => rich(piece),
+            _ => format!("<code>{}</code>", escaped(piece)),
+        })
+        .collect()
+}
+
 /// Characters from which on the words of a cell may take several lines.
 const LONG: usize = 16;
 

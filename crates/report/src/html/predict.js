@@ -62,14 +62,24 @@
       low: low / noiseAt(1, size),
       high: high / noiseAt(1, size),
     });
+    const largest = whole(noiseAt(limit, 1) / noise);
     let chosen = null;
     if (law.fixed_size !== null) chosen = pair(law.fixed_size);
-    if (law.fixed_rate !== null) {
-      const real = noiseAt(law.fixed_rate, 1) / noise;
-      const size = whole(real < 1 ? real : Math.round(real));
-      if (size >= 1) chosen = { size: size, rate: law.fixed_rate };
+    // The whole size nearest to a fixed rate; the rate is then that of the law.
+    if (law.fixed_rate !== null && largest >= 1) {
+      const size = Math.round(noiseAt(law.fixed_rate, 1) / noise);
+      chosen = pair(Math.min(Math.max(size, 1), largest));
     }
-    return { noise: noise, low: low, high: high, limit: limit, pair: pair, chosen: chosen, largest: whole(noiseAt(limit, 1) / noise) };
+    if (chosen && !allowed(chosen.rate, limit)) chosen = null;
+    return { noise: noise, low: low, high: high, limit: limit, pair: pair, chosen: chosen, largest: largest };
+  }
+
+  const between = (pair) => "[" + significant(pair.low, 3) + ", " + significant(pair.high, 3) + "]";
+
+  // Of widths in ascending order the one whose ratio to w is nearest to 1.
+  function nearest(all, w, width) {
+    const ratio = (one) => Math.max(width(one) / w, w / width(one));
+    return all.reduce((best, one) => (best === null || ratio(one) < ratio(best) ? one : best), null);
   }
 
   function card(root) {
@@ -87,12 +97,19 @@
       put("limit", significant(found.limit, 3));
       put("largest", fixed(found.largest, 0));
       when("beyond", beyond);
-      when("within", !beyond);
+      const near = "near-" + nearest(law.measured, w, (one) => one);
+      root.querySelectorAll("[data-when^=near]").forEach((words) => (words.hidden = words.dataset.when !== near));
+      const trained = nearest(law.trained, w, (one) => one[0]);
+      if (trained) {
+        put("limit-width", String(trained[0]));
+        put("limit-size", String(trained[1]));
+      }
       when("reached", found.largest >= 1);
       when("unreached", found.largest < 1);
-      when("chosen", found.chosen !== null && allowed(found.chosen.rate, found.limit));
+      when("chosen", found.chosen !== null);
       if (found.chosen) {
         put("rate", significant(found.chosen.rate, 3));
+        put("rates", between(found.chosen));
         put("size", String(found.chosen.size));
       }
       for (const row of rows) {
@@ -100,7 +117,7 @@
         const pair = found.pair(parseFloat(size.dataset.s));
         rate.dataset.s = pair.rate;
         rate.textContent = significant(pair.rate, 3);
-        ends.textContent = "[" + significant(pair.low, 3) + ", " + significant(pair.high, 3) + "]";
+        ends.textContent = between(pair);
         const above = !allowed(pair.rate, found.limit);
         stability.textContent = above ? "above the known limit" : "within the known limit";
         row.classList.toggle("off", above);

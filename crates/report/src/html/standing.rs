@@ -60,7 +60,7 @@ impl Work {
                 left,
             } => format!(
                 "{} at work on {}, {}",
-                words::counted(processes as u64, "process").replace("processs", "processes"),
+                words::counted_as(processes as u64, "process", "processes"),
                 words::counted(runs as u64, "run"),
                 left_words(left)
             ),

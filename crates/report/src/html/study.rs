@@ -223,22 +223,9 @@ fn flag_list(flags: &[Flag], has_optima: bool) -> String {
             out,
             "<li><strong>{}</strong> ({place}{width}): {}.</li>",
             flag.kind.short(),
-            flag_text(&flag.text)
+            parts::told(&flag.text)
         );
     }
     out.push_str("</ul></details></div>\n");
     out
-}
-
-/// The words of a flag, which a terminal and `results.json` show as well: commands between
-/// backticks, the exponent after a caret.
-fn flag_text(text: &str) -> String {
-    let raised = text.replace("w^p", "w^{p}");
-    let pieces = raised.split('`').enumerate();
-    pieces
-        .map(|(at, piece)| match at % 2 {
-            0 => rich(piece),
-            _ => format!("<code>{}</code>", escaped(piece)),
-        })
-        .collect()
 }
