@@ -1,0 +1,100 @@
+//! What a stop leaves of a run: the command saves its work, and what it has said by its end counts.
+
+use super::processes::{signal, spawn, wait_until};
+use super::{Place, errors};
+use serde_json::json;
+use std::process::Output;
+
+/// One run, and more time to end in than any test needs.
+const ONE: [&str; 6] = [
+    "--set",
+    "search.batch_sizes=[4]",
+    "--seeds",
+    "1",
+    "--set",
+    "trainer.grace_seconds=600",
+];
+
+/// Runs the study until the script has made this file, then interrupts.
+fn interrupted(place: &Place, file: &str) -> Output {
+    let child = spawn(place, &ONE);
+    wait_until(file, || place.path(file).exists());
+    signal("-INT", &child);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{}", errors(&output));
+    output
+}
+
+/// Begins a process that takes its time to save, once the script that started it is gone.
+fn slow_saver(place: &Place) {
+    place.write(
+        "inner.sh",
+        r#"
+        trap '
+            while kill -0 $PPID 2> /dev/null; do sleep 0.05; done
+            sleep 0.5
+            echo state > "$1/state"
+            exit 1' TERM
+        touch started
+        while :; do sleep 0.05; done"#,
+    );
+}
+
+/// A shell dies of the request to end; the process that it waits for has the grace period.
+#[test]
+fn what_a_wrapper_has_started_saves_its_state() {
+    let place = Place::new(
+        r#"
+        [ -e "$folder/state" ] && { trained 0.5; exit; }
+        sh inner.sh "$folder"
+        exit $?"#,
+    );
+    slow_saver(&place);
+    interrupted(&place, "started");
+    assert!(place.failures().is_empty() && place.records().is_empty());
+    std::fs::remove_file(place.path("inner.sh")).unwrap();
+    let output = place.run(&ONE);
+    assert!(output.status.success(), "{}", errors(&output));
+    assert_eq!(place.records().len(), 1);
+}
+
+/// The same where the shell has crashed by itself: the next attempt goes on from what was saved.
+#[test]
+fn what_a_crashed_wrapper_has_started_saves_its_state() {
+    let place = Place::new(
+        r#"
+        [ -e "$folder/state" ] && { trained 0.5; exit; }
+        sh inner.sh "$folder" &
+        while ! [ -e started ]; do sleep 0.05; done
+        exit 3"#,
+    );
+    slow_saver(&place);
+    let output = place.run(&[&ONE[..], &["--set", "trainer.retries=1"]].concat());
+    assert!(output.status.success(), "{}", errors(&output));
+    assert_eq!((place.failures().len(), place.records().len()), (1, 1));
+}
+
+/// Told to end, a script reports what it has trained meanwhile, and does not train that again.
+#[test]
+fn evaluations_after_a_stop_are_kept() {
+    let place = Place::new(
+        r#"
+        [ -e "$folder/state" ] && { report 40 0.7; trained 0.7; exit; }
+        trap 'stop=1' TERM
+        report 10 0.5
+        touch started
+        until [ "$stop" ]; do sleep 0.05; done
+        report 20 0.55
+        sleep 0.2
+        report 30 0.6
+        echo state > "$folder/state""#,
+    );
+    interrupted(&place, "started");
+    assert!(place.failures().is_empty() && place.records().is_empty());
+    let output = place.run(&ONE);
+    assert!(output.status.success(), "{}", errors(&output));
+    let records = place.records();
+    let curve = records[0]["curve"].as_array().unwrap();
+    let steps: Vec<_> = curve.iter().map(|point| &point["step"]).collect();
+    assert_eq!(steps, [&json!(10), &json!(20), &json!(30), &json!(40)]);
+}
