@@ -89,7 +89,7 @@ impl<'a> Running<'a> {
             }
             Err(Cut::Stop) => match self.end_group(None) {
                 Some(outcome) => Verdict::Ended(self.record(outcome)),
-                None => Verdict::Stopped,
+                None => self.stopped(),
             },
             Err(Cut::Fault(fault)) => {
                 self.end_group(None);
@@ -310,12 +310,20 @@ impl<'a> Running<'a> {
         let fault = |kind, reason: String| Verdict::Failed(Fault { kind, reason });
         match (status.success(), self.end) {
             (true, Some((end, _))) => Verdict::Ended(self.record(self.outcome(end))),
-            _ if self.is_stopping() => Verdict::Stopped,
+            _ if self.is_stopping() => self.stopped(),
             (true, None) => fault(
                 FailureKind::NoOutcome,
                 "it ended with exit code 0 and without a line that has `outcome`".into(),
             ),
             (false, _) => fault(FailureKind::Crash, in_words(status)),
+        }
+    }
+
+    /// What a command has given that was stopped: the outcome it has told, if it has.
+    fn stopped(&self) -> Verdict {
+        match self.end {
+            Some((end, _)) => Verdict::Ended(self.record(self.outcome(end))),
+            None => Verdict::Stopped,
         }
     }
 

@@ -98,3 +98,24 @@ fn evaluations_after_a_stop_are_kept() {
     let steps: Vec<_> = curve.iter().map(|point| &point["step"]).collect();
     assert_eq!(steps, [&json!(10), &json!(20), &json!(30), &json!(40)]);
 }
+
+/// The stop finds a script that has told its outcome and not ended, or one that does both in its
+/// own last moment.
+#[test]
+fn an_outcome_counts_though_a_stop_comes_before_the_end() {
+    for script in [
+        "trained 0.5; touch told; while :; do sleep 0.05; done",
+        "trap 'trained 0.5; exit 1' TERM; touch told; while :; do sleep 0.05; done",
+    ] {
+        let place = Place::new(script);
+        let output = interrupted(&place, "told");
+        let errors = errors(&output);
+        assert!(errors.contains("stopped; 1 run recorded"), "{errors}");
+        assert_eq!(place.records()[0]["test_accuracy"], 0.5);
+    }
+    // The signal reaches the script first.
+    let place = Place::new("trained 0.5; kill -TERM $PPID; exit 143");
+    let output = place.run(&ONE);
+    assert_eq!(output.status.code(), Some(130), "{}", errors(&output));
+    assert_eq!((place.records().len(), place.failures().len()), (1, 0));
+}
