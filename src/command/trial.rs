@@ -90,6 +90,10 @@ impl Desk for Trial<'_> {
         Kept::Yes
     }
 
+    fn recorded_meanwhile(&self, _: &Run) -> bool {
+        false
+    }
+
     fn failed(&self, _: &Run, failure: Failure, after: After) {
         if after == After::GivenUp {
             let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
