@@ -7,34 +7,44 @@ use engine::train::Progress;
 use spec::{Failure, Record, Run};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// A list of runs, with what a command needs to train them.
 pub struct Trial<'a> {
     list: Listed<'a>,
-    scratch: PathBuf,
+    stop: &'a AtomicBool,
+    scratch: Passing,
     failures: Mutex<Vec<Failure>>,
 }
 
+/// A folder that goes with its owner: nobody needs those of runs that are not kept.
+struct Passing(PathBuf);
+
+impl Drop for Passing {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
 impl<'a> Trial<'a> {
-    /// These runs, in this order.
-    pub fn new(runs: &'a [Run], watch: Watch<'a>) -> Self {
+    /// These runs, in this order, until the flag asks to stop.
+    pub fn new(runs: &'a [Run], watch: Watch<'a>, stop: &'a AtomicBool) -> Self {
         // The time keeps apart what comes to have the same pid: an old state must not be found.
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
         let nanoseconds = since.map_or(0, |since| since.as_nanos());
         let name = format!("noisescale-{}-{nanoseconds}", std::process::id());
         Self {
             list: Listed::new(runs, watch),
-            scratch: std::env::temp_dir().join(name),
+            stop,
+            scratch: Passing(std::env::temp_dir().join(name)),
             failures: Mutex::default(),
         }
     }
 
     /// The records, and the last failure of every run that has none.
     pub fn finish(self) -> (Vec<Record>, Vec<Failure>) {
-        // Nobody needs the folders of runs that ended here.
-        let _ = std::fs::remove_dir_all(&self.scratch);
         let failures = self.failures.into_inner();
         let records = self.list.into_records().into_iter().flatten().collect();
         (records, failures.unwrap_or_else(PoisonError::into_inner))
@@ -43,7 +53,10 @@ impl<'a> Trial<'a> {
 
 impl Supply for Trial<'_> {
     fn take(&self) -> Option<Run> {
-        self.list.take()
+        match self.stop.load(Ordering::Relaxed) {
+            true => None,
+            false => self.list.take(),
+        }
     }
 
     fn take_alike(&self, run: &Run, most: usize) -> Vec<Run> {
@@ -73,7 +86,7 @@ impl Supply for Trial<'_> {
 
 impl Desk for Trial<'_> {
     fn scratch(&self) -> &Path {
-        &self.scratch
+        &self.scratch.0
     }
 
     fn sink(&self, _: &Run) -> Sink {

@@ -3,7 +3,7 @@
 use super::processes::{signal, spawn, wait_until};
 use super::{Place, errors};
 use serde_json::json;
-use std::process::Output;
+use std::process::{Output, Stdio};
 
 /// One run, and more time to end in than any test needs.
 const ONE: [&str; 6] = [
@@ -118,4 +118,36 @@ fn an_outcome_counts_though_a_stop_comes_before_the_end() {
     let output = place.run(&ONE);
     assert_eq!(output.status.code(), Some(130), "{}", errors(&output));
     assert_eq!((place.records().len(), place.failures().len()), (1, 0));
+}
+
+/// `train` keeps nothing, and a stop leaves nothing: the script is asked to end, its folder goes.
+#[test]
+fn a_trial_that_is_stopped_leaves_nothing() {
+    let place = Place::new(
+        r#"
+        echo "$seed" >> calls
+        [ "$seed" = 0 ] && { trained 0.5; exit; }
+        trap 'touch asked; exit 0' TERM
+        echo state > "$folder/state"
+        touch started
+        while :; do sleep 0.05; done"#,
+    );
+    std::fs::create_dir(place.path("tmp")).unwrap();
+    let mut command = place.command(&["train", "study.toml", "--width", "2", "--seeds", "3"]);
+    command.args(["--set", "trainer.grace_seconds=600", "--json"]);
+    command.env("TMPDIR", place.path("tmp"));
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().unwrap();
+    wait_until("the second run", || place.path("started").exists());
+    signal("-INT", &child);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{}", errors(&output));
+    let errors = errors(&output);
+    assert!(errors.contains("stopped after 1 of 3 runs"), "{errors}");
+    let records = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(records.lines().count(), 1, "{records}");
+    assert!(place.path("asked").exists());
+    assert_eq!(place.read("calls"), "0\n1\n");
+    let left = std::fs::read_dir(place.path("tmp")).unwrap();
+    assert_eq!(left.count(), 0);
 }
