@@ -43,6 +43,19 @@ impl Interrupted {
     }
 }
 
+/// Runs that are not kept were stopped before their end.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "stopped after {} of {}; `train` keeps nothing of the rest. The same command begins again",
+    .ended, counted(*.planned, "run")
+)]
+pub struct Abandoned {
+    /// Runs that came to their end.
+    pub ended: usize,
+    /// Runs asked for.
+    pub planned: usize,
+}
+
 /// A study's own command failed at some runs; all others are recorded.
 #[derive(Debug, thiserror::Error)]
 #[error(
@@ -93,7 +106,7 @@ fn code(error: &anyhow::Error) -> u8 {
         || error.is::<TrainError>()
         || error.is::<FamilyError>();
     match mistake {
-        _ if error.is::<Interrupted>() => INTERRUPTED,
+        _ if error.is::<Interrupted>() || error.is::<Abandoned>() => INTERRUPTED,
         true => MISTAKE,
         false => FAILURE,
     }

@@ -32,8 +32,14 @@ mod work;
 
 use clap::Parser;
 use std::process::ExitCode;
+#[cfg(unix)]
+use std::sync::Arc;
+#[cfg(unix)]
+use std::sync::atomic::AtomicBool;
 
 fn main() -> ExitCode {
+    #[cfg(unix)]
+    outlive_file_limits();
     let result = match cli::Cli::parse().command {
         cli::Command::Run(args) => run::run(&args),
         cli::Command::Check(args) => check::run(&args),
@@ -61,4 +67,14 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => failure::report(&error),
     }
+}
+
+/// A file that outgrows `ulimit -f` raises a signal that ends a program without a word. Caught,
+/// the write fails and can be told. It is caught and not ignored, because commands inherit what
+/// is ignored.
+#[cfg(unix)]
+fn outlive_file_limits() {
+    let nobody = Arc::new(AtomicBool::new(false));
+    // Without it such a write ends the program, as before; nothing else is lost.
+    let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, nobody);
 }

@@ -7,8 +7,9 @@
 //! | SIGUSR1 | Slurm, some time before the limit or at preemption | – | save, stop, and ask to be run again |
 //!
 //! A second SIGTERM or SIGHUP changes nothing: Slurm sends several before it kills, a terminal that is
-//! closed sends one and its shell another, and the first may find a checkpoint half written. A signal that
-//! was ignored when the program began, as `nohup` has it, stays ignored.
+//! closed sends one and its shell another, and the first may find a checkpoint half written. SIGHUP that was
+//! ignored when the program began, as `nohup` has it, stays ignored. SIGINT does not: shells begin what is to
+//! run in the background so, and Ctrl-C is to stop it, too.
 
 use anyhow::{Context, Result};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -79,7 +80,7 @@ impl Told {
 
 /// Requests to end raise the flag; a Ctrl-C that finds it raised ends the program.
 fn raise_on_end(stop: &Arc<AtomicBool>) -> io::Result<()> {
-    for signal in END.iter().filter(|signal| !is_ignored(**signal)) {
+    for signal in END.iter().filter(|signal| !is_hangup_ignored(**signal)) {
         if *signal == SIGINT {
             flag::register_conditional_shutdown(SIGINT, INTERRUPTED, Arc::clone(stop))?;
         }
@@ -88,13 +89,22 @@ fn raise_on_end(stop: &Arc<AtomicBool>) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether whoever started this program wants it to ignore a signal; where there is no /proc, that is
-/// not known.
-fn is_ignored(signal: i32) -> bool {
+/// Whether it is SIGHUP, and whoever started this program wants it ignored; where there is no /proc,
+/// that is not known.
+#[cfg(unix)]
+fn is_hangup_ignored(signal: i32) -> bool {
+    if signal != signal_hook::consts::SIGHUP {
+        return false;
+    }
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status
         .lines()
         .find_map(|line| line.strip_prefix("SigIgn:"))
         .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
     mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
+}
+
+#[cfg(not(unix))]
+fn is_hangup_ignored(_: i32) -> bool {
+    false
 }

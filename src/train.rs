@@ -3,9 +3,9 @@
 use crate::cli::{RunArgs, TrainArgs};
 use crate::command::Trial;
 use crate::device::Trainer;
-use crate::failure::Mistake;
+use crate::failure::{Abandoned, Mistake};
 use crate::output::{counted, say};
-use crate::{quoting, studies};
+use crate::{quoting, signals, studies};
 use analysis::Sample;
 use anyhow::{Result, bail};
 use engine::train::{Compiled, Progress};
@@ -15,7 +15,7 @@ use spec::{Call, Failure, Outcome, Record, Run, Study};
 use std::io::IsTerminal;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// How long a run of the command line trains.
 #[derive(Clone, Copy)]
@@ -66,11 +66,12 @@ pub fn run(args: &TrainArgs) -> Result<()> {
     let first = select(&study, &args.run, length);
     let runs = with_seeds(&first, args.seeds)?;
     let trainer = args.device.open(&study)?;
+    let stop = signals::stop_on_signal()?;
     if !args.json {
         describe(&study, &first, &trainer)?;
     }
     let bar = progress_bar(args, args.seeds.saturating_mul(first.steps));
-    let (records, failures) = train(&trainer, &runs, &bar)?;
+    let (records, failures) = train(&trainer, &runs, &bar, &stop)?;
     bar.finish_and_clear();
     for record in &records {
         match args.json {
@@ -80,6 +81,11 @@ pub fn run(args: &TrainArgs) -> Result<()> {
     }
     if !args.json && records.len() > 1 {
         summarize(&records);
+    }
+    let ended = records.len() + failures.len();
+    if stop.load(Ordering::Relaxed) && ended < runs.len() {
+        let planned = runs.len();
+        return Err(Abandoned { ended, planned }.into());
     }
     match failures.last() {
         Some(last) => bail!(
@@ -119,6 +125,7 @@ fn train(
     trainer: &Trainer,
     runs: &[Run],
     bar: &ProgressBar,
+    stop: &AtomicBool,
 ) -> Result<(Vec<Record>, Vec<Failure>)> {
     let steps: Vec<AtomicU64> = runs.iter().map(|_| AtomicU64::new(0)).collect();
     let watch = |at: usize, progress: &Progress| {
@@ -128,9 +135,12 @@ fn train(
             let accuracy = 100.0 * last.test_accuracy;
             bar.set_message(format!("seed {}: test {accuracy:.2} %", runs[at].seed));
         }
-        ControlFlow::Continue(())
+        match stop.load(Ordering::Relaxed) {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
     };
-    let trial = Trial::new(runs, &watch);
+    let trial = Trial::new(runs, &watch, stop);
     let trained = trainer.train(&trial);
     let found = trial.finish();
     trained.map(|()| found)

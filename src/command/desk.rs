@@ -33,6 +33,8 @@ pub enum After {
 pub enum Kept {
     /// It is.
     Yes,
+    /// It is, but another process trains the run too, in the same folder.
+    AmidWork,
     /// It could not be put there: the run will have to be trained again.
     No,
 }
@@ -50,6 +52,10 @@ pub trait Desk: Supply {
 
     /// A run has ended.
     fn keep(&self, run: &Run, record: Record) -> Kept;
+
+    /// Whether another process has recorded a run since it was taken, which ends the work on it
+    /// here.
+    fn recorded_meanwhile(&self, run: &Run) -> bool;
 
     /// An attempt at a run has failed.
     fn failed(&self, run: &Run, failure: Failure, after: After);

@@ -71,9 +71,18 @@ impl Group {
 
     /// Bytes that the group takes, without its guard.
     pub fn memory(&self) -> io::Result<u64> {
+        Ok(self.others()?.map(processes::memory).sum())
+    }
+
+    /// Whether nobody but its guard is left.
+    pub fn is_empty(&self) -> io::Result<bool> {
+        Ok(self.others()?.next().is_none())
+    }
+
+    /// The living processes of the group but its guard.
+    fn others(&self) -> io::Result<impl Iterator<Item = i32>> {
         let members = processes::members(self.id())?;
-        let others = members.into_iter().filter(|process| *process != self.id());
-        Ok(others.map(processes::memory).sum())
+        Ok(members.into_iter().filter(|process| *process != self.id()))
     }
 }
 

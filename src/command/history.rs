@@ -30,23 +30,23 @@ pub struct History {
 }
 
 impl History {
-    /// Opens the history of a run. Lines that a kill tore are left out.
+    /// Opens the history of a run. Lines that a kill or a disk tore are left out.
     pub fn open(path: &Path) -> io::Result<Self> {
-        let text = match std::fs::read_to_string(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
-            text => text?,
+        let bytes = match std::fs::read(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+            bytes => bytes?,
         };
         let mut before: Vec<Entry> = Vec::new();
-        for entry in text
-            .lines()
-            .filter_map(|line| serde_json::from_str::<Entry>(line).ok())
-        {
-            // Each attempt replaces what it reports again.
-            before.retain(|earlier| earlier.point.step < entry.point.step);
+        for entry in entries(&bytes) {
+            // Each attempt replaces what it reports again. What is kept ascends.
+            while before
+                .pop_if(|last| last.point.step >= entry.point.step)
+                .is_some()
+            {}
             before.push(entry);
         }
         let mut file = OpenOptions::new().append(true).create(true).open(path)?;
-        if !text.is_empty() && !text.ends_with('\n') {
+        if bytes.last().is_some_and(|last| *last != b'\n') {
             file.write_all(b"\n")?;
         }
         Ok(Self {
@@ -84,9 +84,16 @@ impl History {
     }
 }
 
+/// The entries of a file, as far as its lines can be read.
+fn entries(bytes: &[u8]) -> impl Iterator<Item = Entry> {
+    let lines = bytes.split(|byte| *byte == b'\n');
+    lines.filter_map(|line| serde_json::from_slice(line).ok())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Instant;
 
     fn point(step: u64) -> CurvePoint {
         CurvePoint {
@@ -139,5 +146,47 @@ mod tests {
         let mut third = History::open(&path).unwrap();
         let whole = vec![point(10), point(20), point(30)];
         assert_eq!(third.begin(40), (whole, Duration::from_secs(35)));
+    }
+
+    /// A byte that is no text damages its line and no other.
+    #[test]
+    fn a_damaged_line_is_left_out() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("history");
+        let mut first = History::open(&path).unwrap();
+        first.add(&point(10), Duration::from_secs(1)).unwrap();
+        first.file.write_all(b"{\"seconds\": \xff\n").unwrap();
+        first.add(&point(20), Duration::from_secs(2)).unwrap();
+        let mut second = History::open(&path).unwrap();
+        let earlier = (vec![point(10), point(20)], Duration::from_secs(2));
+        assert_eq!(second.begin(30), earlier);
+    }
+
+    /// What takes a minute where each line goes through all before it. Reading the lines alone is
+    /// the measure, and the best of several tries counts: the machine may be busy.
+    #[test]
+    fn a_long_history_opens_in_the_time_its_lines_take() {
+        const LINES: u64 = 100_000;
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("history");
+        let line = |step| {
+            let entry = Entry {
+                seconds: 1.0,
+                point: point(step),
+            };
+            serde_json::to_string(&entry).unwrap() + "\n"
+        };
+        std::fs::write(&path, (1..=LINES).map(line).collect::<String>()).unwrap();
+        let opens_quickly = || {
+            let start = Instant::now();
+            let read = entries(&std::fs::read(&path).unwrap()).count();
+            let reading = start.elapsed();
+            let mut history = History::open(&path).unwrap();
+            let opening = start.elapsed() - reading;
+            let (curve, _) = history.begin(LINES + 1);
+            assert_eq!((read as u64, curve.len() as u64), (LINES, LINES));
+            opening < 10 * reading
+        };
+        assert!((0..10).any(|_| opens_quickly()));
     }
 }

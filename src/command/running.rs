@@ -2,6 +2,7 @@
 
 use super::DEVICE;
 use super::attempt::{Attempt, Verdict};
+use super::ending::in_words;
 use super::group::Group;
 use super::history::History;
 use super::log::{self, Log};
@@ -9,7 +10,6 @@ use super::output::{self, LONGEST_LINE, Line};
 use super::protocol::{self, End, Message};
 use engine::train::Progress;
 use spec::{CurvePoint, FailureKind, Fault, Outcome, Record};
-use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, ExitStatus};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -83,13 +83,17 @@ impl<'a> Running<'a> {
     pub fn watch(mut self) -> Verdict {
         match self.until_end() {
             Ok(status) => self.verdict(status),
-            Err(cut) => {
-                self.end_group();
-                match cut {
-                    Cut::Outcome(outcome) => Verdict::Ended(self.record(outcome)),
-                    Cut::Stop => Verdict::Stopped,
-                    Cut::Fault(fault) => Verdict::Failed(fault),
-                }
+            Err(Cut::Outcome(outcome)) => {
+                self.end_group(Some(outcome));
+                Verdict::Ended(self.record(outcome))
+            }
+            Err(Cut::Stop) => match self.end_group(None) {
+                Some(outcome) => Verdict::Ended(self.record(outcome)),
+                None => self.stopped(),
+            },
+            Err(Cut::Fault(fault)) => {
+                self.end_group(None);
+                Verdict::Failed(fault)
             }
         }
     }
@@ -110,18 +114,22 @@ impl<'a> Running<'a> {
             looked = Instant::now();
             // A process that this one started can be waited for.
             if let Ok(Some(status)) = self.child.try_wait() {
-                return match self.hear_the_rest() {
-                    // A crash may tear its last line.
-                    Err(Cut::Fault(_)) if !status.success() => Ok(status),
-                    heard => heard.map(|()| status),
+                return match status.success() {
+                    true => self.hear_the_rest().map(|()| status),
+                    // It may have been a shell, which dies before the process that it waits
+                    // for: that one still has its work to save.
+                    false => match self.end_group(None) {
+                        Some(outcome) => Err(Cut::Outcome(outcome)),
+                        None => Ok(status),
+                    },
                 };
             }
             self.look()?;
         }
     }
 
-    /// What is left in the pipe once the command has ended. Its children end first, so that
-    /// the pipe closes.
+    /// What is left in the pipe once the command has ended well. Its children end first, so
+    /// that the pipe closes.
     fn hear_the_rest(&mut self) -> Result<(), Cut> {
         self.group.kill();
         let until = Instant::now() + REST;
@@ -302,12 +310,20 @@ impl<'a> Running<'a> {
         let fault = |kind, reason: String| Verdict::Failed(Fault { kind, reason });
         match (status.success(), self.end) {
             (true, Some((end, _))) => Verdict::Ended(self.record(self.outcome(end))),
-            _ if self.is_stopping() => Verdict::Stopped,
+            _ if self.is_stopping() => self.stopped(),
             (true, None) => fault(
                 FailureKind::NoOutcome,
                 "it ended with exit code 0 and without a line that has `outcome`".into(),
             ),
             (false, _) => fault(FailureKind::Crash, in_words(status)),
+        }
+    }
+
+    /// What a command has given that was stopped: the outcome it has told, if it has.
+    fn stopped(&self) -> Verdict {
+        match self.end {
+            Some((end, _)) => Verdict::Ended(self.record(self.outcome(end))),
+            None => Verdict::Stopped,
         }
     }
 
@@ -319,22 +335,47 @@ impl<'a> Running<'a> {
         desk.advanced(run, &self.progress).is_break()
     }
 
-    /// Asks the group to end, waits for the grace period, and kills what is left.
-    fn end_group(&mut self) {
+    /// Asks the group to end, waits for the grace period, and kills what is left. All the while
+    /// it is listened to: gives the outcome that was measured before (what is said after it
+    /// does not count), or that is measured on the way.
+    fn end_group(&mut self, mut measured: Option<Outcome>) -> Option<Outcome> {
         self.group.ask_to_end();
         let asked = Instant::now();
         while asked.elapsed() < self.attempt.rules.grace {
-            if !matches!(self.child.try_wait(), Ok(None)) {
-                break;
+            match self.lines.recv_timeout(LOOK) {
+                Ok(line) => self.hear_last_words(line, &mut measured),
+                Err(silence) if self.has_ended(silence) => break,
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => std::thread::sleep(LOOK),
             }
-            // What it still says is not heard, but it must be able to say it.
-            while self.lines.try_recv().is_ok() {}
-            std::thread::sleep(LOOK);
         }
         self.group.kill();
         // Killed, it ends.
         let _ = self.child.wait();
+        let killed = Instant::now();
+        let left = || REST.saturating_sub(killed.elapsed());
+        while let Ok(line) = self.lines.recv_timeout(left()) {
+            self.hear_last_words(line, &mut measured);
+        }
         self.wait_for_log();
+        measured
+    }
+
+    /// Whether the command has ended with everything in its group. Where processes cannot be
+    /// seen, nobody is left once nobody holds the pipe.
+    fn has_ended(&mut self, silence: RecvTimeoutError) -> bool {
+        let closed = silence == RecvTimeoutError::Disconnected;
+        !matches!(self.child.try_wait(), Ok(None)) && self.group.is_empty().unwrap_or(closed)
+    }
+
+    /// A line of a command that ends: its evaluations are kept for the next attempt, an outcome
+    /// counts, and a mistake does not, since a kill may tear a line.
+    fn hear_last_words(&mut self, line: Line, measured: &mut Option<Outcome>) {
+        if measured.is_none()
+            && let Err(Cut::Outcome(outcome)) = self.hear(line)
+        {
+            *measured = Some(outcome);
+        }
     }
 
     fn wait_for_log(&mut self) {
@@ -346,24 +387,4 @@ impl<'a> Running<'a> {
 
 fn fault(kind: FailureKind, reason: String) -> Cut {
     Cut::Fault(Fault { kind, reason })
-}
-
-fn in_words(status: ExitStatus) -> String {
-    match (status.code(), status.signal()) {
-        (Some(code), _) => format!("it ended with exit code {code}"),
-        (_, Some(9)) => "it was killed (signal 9); the machine may be out of memory".into(),
-        (_, Some(signal)) => format!("it ended by signal {signal}{}", signal_name(signal)),
-        _ => "it ended in an unknown way".into(),
-    }
-}
-
-fn signal_name(signal: i32) -> &'static str {
-    match signal {
-        4 => ", an illegal instruction",
-        6 => ", an abort",
-        8 => ", an arithmetic error",
-        11 => ", a wrong memory access",
-        15 => ", a request to end",
-        _ => "",
-    }
 }

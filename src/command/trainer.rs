@@ -121,7 +121,8 @@ impl CommandTrainer {
             let fault = match attempt.make() {
                 Verdict::Ended(record) => {
                     tally.succeeded.store(true, Ordering::Relaxed);
-                    // Without a record the run goes on from its folder when it is tried again.
+                    // Without a record the run goes on from its folder when it is tried again,
+                    // and another process may be at work in it.
                     if desk.keep(run, record) == Kept::Yes {
                         scratch::tidy(desk.scratch(), run.id());
                     }
@@ -132,6 +133,8 @@ impl CommandTrainer {
                 Verdict::Disk(path, error) => {
                     anyhow::bail!("{}: cannot be made or read: {error}", path.display());
                 }
+                // It may even be why the attempt has failed: the run's folder may be gone.
+                Verdict::Failed(_) if desk.recorded_meanwhile(run) => return Ok(()),
                 Verdict::Failed(fault) => fault,
             };
             let after = match number <= self.rules.retries {

@@ -7,7 +7,7 @@ use engine::train::Progress;
 use spec::{Failure, Record, Run};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -20,13 +20,23 @@ pub struct Trial<'a> {
     next: AtomicUsize,
     records: Mutex<Vec<Option<Record>>>,
     watch: Watch<'a>,
-    scratch: PathBuf,
+    stop: &'a AtomicBool,
+    scratch: Passing,
     failures: Mutex<Vec<Failure>>,
 }
 
+/// A folder that goes with its owner: nobody needs those of runs that are not kept.
+struct Passing(PathBuf);
+
+impl Drop for Passing {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
 impl<'a> Trial<'a> {
-    /// These runs, in this order.
-    pub fn new(runs: &'a [Run], watch: Watch<'a>) -> Self {
+    /// These runs, in this order, until the flag asks to stop.
+    pub fn new(runs: &'a [Run], watch: Watch<'a>, stop: &'a AtomicBool) -> Self {
         // The time keeps apart what comes to have the same pid: an old state must not be found.
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
         let nanoseconds = since.map_or(0, |since| since.as_nanos());
@@ -36,15 +46,14 @@ impl<'a> Trial<'a> {
             next: AtomicUsize::new(0),
             records: Mutex::new(vec![None; runs.len()]),
             watch,
-            scratch: std::env::temp_dir().join(name),
+            stop,
+            scratch: Passing(std::env::temp_dir().join(name)),
             failures: Mutex::default(),
         }
     }
 
     /// The records, and the last failure of every run that has none.
     pub fn finish(self) -> (Vec<Record>, Vec<Failure>) {
-        // Nobody needs the folders of runs that ended here.
-        let _ = std::fs::remove_dir_all(&self.scratch);
         let records = std::mem::take(&mut *lock(&self.records));
         let failures = std::mem::take(&mut *lock(&self.failures));
         (records.into_iter().flatten().collect(), failures)
@@ -57,6 +66,9 @@ impl<'a> Trial<'a> {
 
 impl Supply for Trial<'_> {
     fn take(&self) -> Option<Run> {
+        if self.stop.load(Ordering::Relaxed) {
+            return None;
+        }
         let at = self.next.fetch_add(1, Ordering::Relaxed);
         self.runs.get(at).cloned()
     }
@@ -107,7 +119,7 @@ impl Supply for Trial<'_> {
 
 impl Desk for Trial<'_> {
     fn scratch(&self) -> &Path {
-        &self.scratch
+        &self.scratch.0
     }
 
     fn sink(&self, _: &Run) -> Sink {
@@ -122,6 +134,10 @@ impl Desk for Trial<'_> {
     fn keep(&self, run: &Run, record: Record) -> Kept {
         self.ended(run, record);
         Kept::Yes
+    }
+
+    fn recorded_meanwhile(&self, _: &Run) -> bool {
+        false
     }
 
     fn failed(&self, _: &Run, failure: Failure, after: After) {

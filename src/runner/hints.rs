@@ -29,6 +29,12 @@ impl Hints {
         self.told(claimed, display).unwrap_or_else(|| runs.to_vec())
     }
 
+    /// Claims all of `runs`, whoever works on them.
+    pub fn claim_too(&mut self, runs: &[RunId], display: &Display) {
+        let claimed = self.claims.claim_too(runs, Moment::now());
+        self.told(claimed, display);
+    }
+
     /// Gives a sign of life if one is due.
     pub fn beat(&mut self, display: &Display) {
         let beaten = self.claims.heartbeat(Moment::now());

@@ -194,15 +194,25 @@ impl State<'_> {
             return parcel;
         }
         let ids: Vec<RunId> = parcel.iter().map(Run::id).collect();
-        let ours = self.hints.claim(&ids, display);
+        let ours = match courtesy {
+            Courtesy::LeaveClaimed => self.hints.claim(&ids, display),
+            // Whoever has them has to know: a command's folder stays while somebody uses it.
+            Courtesy::TakeClaimed => {
+                self.hints.claim_too(&ids, display);
+                ids
+            }
+        };
         self.hints.told(self.ledger.refresh(), display);
         parcel.retain(|run| !self.is_recorded(run));
-        if courtesy == Courtesy::LeaveClaimed {
-            let before = parcel.len();
-            parcel.retain(|run| ours.contains(&run.id()));
-            self.left_to_others += before - parcel.len();
-        }
+        let before = parcel.len();
+        parcel.retain(|run| ours.contains(&run.id()));
+        self.left_to_others += before - parcel.len();
         parcel
+    }
+
+    /// Whether another process trains a run that one of ours trains in a folder.
+    fn is_shared(&mut self, run: &Run, display: &Display) -> bool {
+        run.setting.command().is_some() && self.hints.of_others(display).contains(&run.id())
     }
 }
 
@@ -317,7 +327,21 @@ impl Desk for Queue<'_> {
         if let Err(error) = self.checkpoints().delete(&run.id().to_string()) {
             self.warn(&error);
         }
-        Kept::Yes
+        match self.state().is_shared(run, self.display) {
+            true => Kept::AmidWork,
+            false => Kept::Yes,
+        }
+    }
+
+    fn recorded_meanwhile(&self, run: &Run) -> bool {
+        let mut state = self.state();
+        let State { ledger, hints, .. } = &mut *state;
+        hints.told(ledger.refresh(), self.display);
+        let is_recorded = state.is_recorded(run);
+        if is_recorded {
+            self.display.failed(run);
+        }
+        is_recorded
     }
 
     fn scratch(&self) -> &Path {

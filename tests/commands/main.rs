@@ -12,6 +12,7 @@ mod pytorch;
 mod sharing;
 #[path = "../skip/mod.rs"]
 mod skip;
+mod stopping;
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};

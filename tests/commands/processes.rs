@@ -16,13 +16,13 @@ pub fn wait_until(what: &str, mut reached: impl FnMut() -> bool) {
     }
 }
 
-fn signal(name: &str, child: &Child) {
+pub fn signal(name: &str, child: &Child) {
     let id = child.id().to_string();
     let sent = Command::new("kill").args([name, &id]).status();
     assert!(sent.unwrap().success());
 }
 
-fn spawn(place: &Place, options: &[&str]) -> Child {
+pub fn spawn(place: &Place, options: &[&str]) -> Child {
     let args = [&["run", "study.toml", "--out", "out", "--quiet"], options].concat();
     let mut command = place.command(&args);
     command.stdout(Stdio::null()).stderr(Stdio::piped());

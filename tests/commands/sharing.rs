@@ -6,8 +6,8 @@ use std::process::{Child, Stdio};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// A worker whose runs take as long as the pace says.
-fn worker(place: &Place, pace: &str) -> Child {
-    let mut command = place.command(&["work", "out", "--quiet"]);
+fn worker(place: &Place, pace: &str, options: &[&str]) -> Child {
+    let mut command = place.command(&[&["work", "out", "--quiet"], options].concat());
     command.env("PACE", pace).stdout(Stdio::null());
     command.stderr(Stdio::piped()).spawn().unwrap()
 }
@@ -28,17 +28,65 @@ fn a_slow_and_a_fast_process_train_each_run_once() {
         trained 0.5"#,
     );
     place.succeed(&["prepare", "study.toml", "--out", "out"]);
-    let slow = worker(&place, "slow");
+    let slow = worker(&place, "slow", &[]);
     super::processes::wait_until("the slow one has a run", || {
         place.path("begun-slow").exists()
     });
-    let fast = worker(&place, "fast");
+    let fast = worker(&place, "fast", &[]);
     for child in [fast, slow] {
         let output = child.wait_with_output().unwrap();
         assert!(output.status.success(), "{}", errors(&output));
     }
     assert_eq!(place.records().len(), 4);
     assert_eq!(place.read("calls").lines().count(), 4);
+}
+
+/// One process takes over a run that another still trains. The first to record it leaves the
+/// run's folder to the other, whose failure afterwards is none: the run is there.
+#[test]
+fn a_run_that_two_processes_train_keeps_its_folder() {
+    let place = Place::new(
+        r#"
+        echo "$PACE" >> calls
+        if [ "$PACE" = first ]; then
+            while ! [ -e "$folder/second" ]; do sleep 0.05; done
+            trained 0.5
+        else
+            touch "$folder/second"
+            while ! [ -e first-is-gone ]; do sleep 0.05; done
+            [ -e "$folder/second" ] || touch lost
+            exit 3
+        fi"#,
+    );
+    let one = [
+        "prepare",
+        "study.toml",
+        "--out",
+        "out",
+        "--seeds",
+        "1",
+        "--set",
+        "search.batch_sizes=[4]",
+    ];
+    place.succeed(&one);
+    let share = ["--shard", "1/1", "--patience", "0.1"];
+    let calls = |count| place.read("calls").lines().count() == count;
+    let first = worker(&place, "first", &share);
+    super::processes::wait_until("the first has the run", || calls(1));
+    let second = worker(&place, "second", &share);
+    let output = first.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", errors(&output));
+    place.write("first-is-gone", "");
+    let output = second.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", errors(&output));
+    assert_eq!(errors(&output), "");
+    assert!(!place.path("lost").exists(), "the folder of a live run");
+    assert!(calls(2), "{}", place.read("calls"));
+    assert_eq!((place.records().len(), place.failures().len()), (1, 0));
+    // What stayed goes when the folder is next run.
+    place.succeed(&["work", "out", "--quiet"]);
+    let scratch = std::fs::read_dir(place.path("out/scratch")).unwrap();
+    assert_eq!(scratch.count(), 0);
 }
 
 /// Two ledgers in one folder, as after `cp`: what is there twice counts once, and is counted.

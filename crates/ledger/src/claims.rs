@@ -76,22 +76,25 @@ impl Claims {
         if free.is_empty() {
             return Ok(free);
         }
-        self.held.extend(&free);
-        let at_ms = milliseconds(now.wall);
-        let claim = ClaimLine {
-            at_ms,
-            claim: free.clone(),
-            ..ClaimLine::default()
-        };
-        if let Err(error) = self.say(&claim, now) {
-            free.iter().for_each(|run| {
-                self.held.remove(run);
-            });
-            return Err(error);
-        }
-        let lost = self.claimed_before(&free, at_ms, now)?;
+        self.claim_too(&free, now)?;
+        let lost = self.claimed_before(&free, milliseconds(now.wall), now)?;
         self.release(&lost, now)?;
         Ok(free.into_iter().filter(|run| !lost.contains(run)).collect())
+    }
+
+    /// Claims all of `runs`, also those that others work on: they are trained here too.
+    pub fn claim_too(&mut self, runs: &[RunId], now: Moment) -> Result<(), LedgerError> {
+        self.held.extend(runs);
+        let claim = ClaimLine {
+            at_ms: milliseconds(now.wall),
+            claim: runs.to_vec(),
+            ..ClaimLine::default()
+        };
+        self.say(&claim, now).inspect_err(|_| {
+            runs.iter().for_each(|run| {
+                self.held.remove(run);
+            });
+        })
     }
 
     /// Those of `runs` that another claimed at the same moment, and before us.

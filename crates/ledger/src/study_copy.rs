@@ -12,6 +12,9 @@ use std::path::{Path, PathBuf};
 /// those of the original.
 const MARK: &str = "# noisescale ran the text above with these overrides:";
 const NOTE: &str = "# --set ";
+/// Begins the note on one that goes over several lines: a comment ends with its line, so the
+/// whole is written as a string of JSON.
+const LINES_NOTE: &str = "# --set-lines ";
 
 /// A study file's text, and what was changed from outside it.
 #[derive(Debug, Clone, PartialEq)]
@@ -55,8 +58,11 @@ impl StudyCopy {
     fn content(&self) -> String {
         let mut content = format!("{}\n{MARK}\n", self.text);
         for Override { key, value } in &self.overrides {
-            let one_line = value.replace(['\r', '\n'], " ");
-            content.push_str(&format!("{NOTE}{key}={one_line}\n"));
+            let change = format!("{key}={value}");
+            content.push_str(&match change.contains(['\r', '\n']) {
+                true => format!("{LINES_NOTE}{}\n", serde_json::Value::String(change)),
+                false => format!("{NOTE}{change}\n"),
+            });
         }
         content
     }
@@ -65,7 +71,10 @@ impl StudyCopy {
     pub fn from_content(content: &str) -> Option<Self> {
         let begin = format!("\n{MARK}\n");
         let (text, notes) = content.rsplit_once(&begin)?;
-        let note = |line: &str| Override::parse(line.strip_prefix(NOTE)?);
+        let note = |line: &str| match line.strip_prefix(LINES_NOTE) {
+            Some(json) => Override::parse(&serde_json::from_str::<String>(json).ok()?),
+            None => Override::parse(line.strip_prefix(NOTE)?),
+        };
         Some(Self {
             text: text.into(),
             overrides: notes.lines().filter_map(note).collect(),

@@ -54,6 +54,21 @@ fn two_processes_take_different_runs() {
     assert_eq!(fs::read_dir(dir.path().join("claims")).unwrap().count(), 0);
 }
 
+/// Who takes over what seems to be left behind says so, to the claimant as well.
+#[test]
+fn what_is_claimed_too_has_two_claimants() {
+    let dir = tempfile::tempdir().unwrap();
+    let ledger = Ledger::create(dir.path()).unwrap();
+    let (mut one, mut other) = (ledger.claims(), ledger.claims());
+    one.claim(&ids(&[1, 2]), now()).unwrap();
+    other.claim_too(&ids(&[2, 3]), now()).unwrap();
+    assert_eq!(others(&mut one, now()), ids(&[2, 3]));
+    assert_eq!(others(&mut other, now()), ids(&[1, 2]));
+    drop(one);
+    assert_eq!(others(&mut other, now()), []);
+    assert_eq!(other.held().collect::<Vec<_>>(), ids(&[2, 3]));
+}
+
 #[test]
 fn a_silent_claimant_loses_its_claims_and_a_beating_one_keeps_them() {
     let dir = tempfile::tempdir().unwrap();

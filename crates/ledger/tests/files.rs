@@ -58,7 +58,11 @@ fn the_study_comes_back_with_its_overrides() {
     let set = |text| Override::parse(text).unwrap();
     let mut copy = StudyCopy {
         text: "seeds = 3\n# no newline at the end".into(),
-        overrides: vec![set("search.batch_sizes=[16, 32]"), set("note=\"a=b\"")],
+        overrides: vec![
+            set("search.batch_sizes=[16, 32]"),
+            set("note=\"a=b\""),
+            set("search.batch_sizes=[16, # small\r\n \"32\"]"),
+        ],
     };
     copy.write(dir.path()).unwrap();
     assert_eq!(StudyCopy::read(dir.path()).unwrap(), Some(copy.clone()));
