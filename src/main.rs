@@ -13,6 +13,7 @@ mod failure;
 mod folder;
 mod info;
 mod output;
+mod pictures;
 mod prepare;
 mod quoting;
 mod report;

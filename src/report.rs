@@ -4,6 +4,7 @@ use crate::cli::{CourseArgs, ExportArgs, PredictArgs, ReportArgs};
 use crate::failure::Mistake;
 use crate::folder::Folder;
 use crate::output::{check_folder_of, print, say, tell};
+use crate::pictures;
 use crate::quoting;
 use crate::studies;
 use ::report::PageOptions;
@@ -20,7 +21,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// What to do about a folder that cannot be written, as on a full disk.
-const ELSEWHERE: &str = "`noisescale report DIR --out FOLDER` writes the report elsewhere";
+pub const ELSEWHERE: &str = "`noisescale report DIR --out FOLDER` writes the report elsewhere";
 
 /// Writes the report of one or several studies together.
 pub fn run(args: &ReportArgs) -> Result<()> {
@@ -57,11 +58,7 @@ pub fn write(folders: &[Folder], out: &Path, json: bool) -> Result<()> {
     let folder = out.join("figures");
     fs::create_dir_all(&folder)
         .map_err(|error| anyhow!("{}: cannot make it: {error}; {ELSEWHERE}", folder.display()))?;
-    for figure in &figures {
-        let name = folder.join(&figure.id);
-        save(&name.with_extension("svg"), figure.svg().as_bytes())?;
-        save(&name.with_extension("png"), &figure.png(2.0)?)?;
-    }
+    pictures::write(&folder, &figures)?;
     let options = PageOptions {
         command: Some(go_on(folders.iter().map(|folder| folder.ledger.dir()))),
         ..PageOptions::default()

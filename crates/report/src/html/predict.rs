@@ -68,10 +68,10 @@ pub fn card(findings: &Findings, all: &[Findings], id: &str) -> String {
     out.push_str(&answer(&prediction));
     out += "</p>\n";
     out += &list(findings, &prediction, &elsewhere);
-    let _ = write!(
+    let _ = writeln!(
         out,
         "<details><summary>Batch sizes and learning rates on the law at \
-         w = {}</summary>{}</details>\n",
+         w = {}</summary>{}</details>",
         slot("width", &prediction.width.to_string()),
         table(&pairs(&prediction))
     );
@@ -138,7 +138,7 @@ fn answer(prediction: &Prediction) -> String {
     let rate = pair.map_or_else(String::new, |pair| words::rate(pair.learning_rate));
     let ends = pair.map_or_else(String::new, |pair| ends(pair.learning_rates));
     let words = format!(
-        ": <strong>ε = {}</strong> {} with <strong>B = {}</strong>",
+        ": <strong>ε\u{a0}= {}</strong> {} with <strong>B\u{a0}= {}</strong>",
         slot("rate", &rate),
         slot("rates", &ends),
         slot("size", &pair.map_or_else(String::new, size))
