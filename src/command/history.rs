@@ -162,8 +162,8 @@ mod tests {
         assert_eq!(second.begin(30), earlier);
     }
 
-    /// What takes a minute where each line goes through all before it. Reading the lines alone is
-    /// the measure, and the best of several tries counts: the machine may be busy.
+    /// No line goes through all before it, which takes a hundred times as long. Reading the lines
+    /// alone is the measure, and the best of several tries counts: the machine may be busy.
     #[test]
     fn a_long_history_opens_in_the_time_its_lines_take() {
         const LINES: u64 = 100_000;
