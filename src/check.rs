@@ -2,13 +2,14 @@
 
 use crate::cli::{CheckArgs, ListArgs};
 use crate::output::{counted, say};
-use crate::runner::{Machine, human_duration, middle_runs};
+use crate::runner::{Machine, human_duration};
+use crate::speed::{Effort, Speeds};
 use crate::{command, device, quoting, studies, train};
 use anyhow::Result;
 use engine::data::Store;
 use engine::train::Compiled;
 use indicatif::HumanCount;
-use spec::{CommandRules, Family, Run, Search, Study, Task, Width, plan};
+use spec::{CommandRules, Run, Search, Study, Task, Width, plan};
 use std::collections::BTreeMap;
 
 /// What a study would do.
@@ -38,7 +39,7 @@ pub fn run(args: &CheckArgs) -> Result<()> {
     let runs = plan(&study);
     let machines = match study.setting.command() {
         Some(_) => BTreeMap::new(),
-        None => machines(&runs)?,
+        None => Speeds::new(Effort::EveryWidth).of(&runs)?,
     };
     let found = describe(&study, &runs, &machines)?;
     if args.json {
@@ -137,21 +138,12 @@ fn print_command(words: &[String], rules: &CommandRules) {
 
 /// Lists the built-in studies.
 pub fn list(args: &ListArgs) -> Result<()> {
-    let mut rates: BTreeMap<&'static str, Machine> = BTreeMap::new();
+    let mut speeds = Speeds::new(Effort::SomeWidths);
     let mut plans = Vec::new();
     for built_in in studies::BUILT_IN {
         let study = studies::open(built_in.name, &[])?.study;
         let runs = plan(&study);
-        // One measurement per kind of network, at its narrowest, serves for a table.
-        let kind = kind(&study.setting.family);
-        let machine = match rates.get(kind) {
-            Some(machine) => *machine,
-            None => *rates
-                .entry(kind)
-                .or_insert(Machine::measure(&runs[runs.len() / 2])?),
-        };
-        let machines = study.widths.iter().map(|width| (*width, machine)).collect();
-        plans.push(describe(&study, &runs, &machines)?);
+        plans.push(describe(&study, &runs, &speeds.of(&runs)?)?);
     }
     if args.json {
         say!("{}", serde_json::to_string_pretty(&plans)?);
@@ -185,16 +177,6 @@ pub fn list(args: &ListArgs) -> Result<()> {
     Ok(())
 }
 
-fn kind(family: &Family) -> &'static str {
-    match family {
-        Family::Mlp { .. } => "mlp",
-        Family::Cnn { .. } => "cnn",
-        Family::Wrn { .. } => "wrn",
-        Family::Layers { .. } => "layers",
-        Family::Command(_) => "command",
-    }
-}
-
 fn describe(study: &Study, runs: &[Run], machines: &BTreeMap<Width, Machine>) -> Result<Plan> {
     // Of a command nothing is known until it runs.
     let seconds: Option<f64> = runs
@@ -219,14 +201,6 @@ fn describe(study: &Study, runs: &[Run], machines: &BTreeMap<Width, Machine>) ->
         bytes,
         command: command::example(study),
     })
-}
-
-/// How fast each width trains here, at the batch size in the middle of its runs.
-fn machines(runs: &[Run]) -> Result<BTreeMap<Width, Machine>> {
-    middle_runs(runs)
-        .into_iter()
-        .map(|(width, run)| Ok((width, Machine::measure(run)?)))
-        .collect()
 }
 
 /// What a fixed learning rate is at widths that have their own.
