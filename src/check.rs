@@ -9,7 +9,7 @@ use anyhow::Result;
 use engine::data::Store;
 use engine::train::Compiled;
 use indicatif::HumanCount;
-use spec::{CommandRules, Run, Search, Study, Task, Width, plan};
+use spec::{CommandRules, Run, Search, Spending, Study, Task, Width, plan};
 use std::collections::BTreeMap;
 
 /// What a study would do.
@@ -46,6 +46,19 @@ pub fn run(args: &CheckArgs) -> Result<()> {
         say!("{}", serde_json::to_string_pretty(&found)?);
         return Ok(());
     }
+    print_plan(&study, &found);
+    if let Task::Known { dataset } = study.setting.task
+        && let Some(command) = Store::from_environment().status(dataset).command
+    {
+        say!("Its data are not on this machine: `{command}` gets them.");
+    }
+    if let (Some(words), Some(rules)) = (&found.command, &study.command_rules) {
+        print_command(words, rules);
+    }
+    Ok(())
+}
+
+fn print_plan(study: &Study, found: &Plan) {
     say!("{}", found.title);
     say!(
         "{} on {}, {} scheme{}, widths {}",
@@ -62,20 +75,10 @@ pub fn run(args: &CheckArgs) -> Result<()> {
     say!(
         "{}{}",
         search_in_words(&study.search),
-        rates_by_width(&study)
+        rates_by_width(study)
     );
-    let shared = match found.points as u64 * u64::from(study.seeds) == found.runs as u64 {
-        true => "",
-        false => " (what both searches have is trained once)",
-    };
-    say!(
-        "{} × {}: {} runs{shared}, {} steps in all",
-        counted(found.points, "point"),
-        counted(study.seeds as usize, "seed"),
-        HumanCount(found.runs as u64),
-        HumanCount(found.steps)
-    );
-    if study.extend > 0 {
+    say!("{}", runs_in_words(study, found));
+    if study.extend > 0 && grows(&study.search) {
         say!(
             "Each grid may grow by up to {} until its optimum is bracketed.",
             counted(study.extend as usize, "value")
@@ -83,22 +86,44 @@ pub fn run(args: &CheckArgs) -> Result<()> {
     }
     if let (Some(seconds), Some(bytes)) = (found.seconds, found.bytes) {
         say!(
-            "About {} on this machine's processor with {} at once, {} MB of memory besides the data",
+            "{} {} on this machine's processor with {} at once, {} MB of memory besides the data",
+            match study.spending {
+                Spending::EverySeed => "About",
+                Spending::Adaptive => "At most about",
+            },
             human_duration(seconds),
             counted(train::cores(), "run"),
             bytes.div_ceil(1 << 20)
         );
         say_gpus_apart();
     }
-    if let Task::Known { dataset } = study.setting.task
-        && let Some(command) = Store::from_environment().status(dataset).command
-    {
-        say!("Its data are not on this machine: `{command}` gets them.");
+}
+
+fn runs_in_words(study: &Study, found: &Plan) -> String {
+    let shared = match found.points as u64 * u64::from(study.seeds) == found.runs as u64 {
+        true => "",
+        false => " (what both searches have is trained once)",
+    };
+    let (at_most, left_out) = match study.spending {
+        Spending::EverySeed => ("", ""),
+        Spending::Adaptive => ("at most ", "; the adaptive rule usually leaves some out"),
+    };
+    format!(
+        "{} × {}: {at_most}{} runs{shared}, {} steps in all{left_out}",
+        counted(found.points, "point"),
+        counted(study.seeds as usize, "seed"),
+        HumanCount(found.runs as u64),
+        HumanCount(found.steps)
+    )
+}
+
+/// Whether a grid is extended where its optimum touches its end. The others are tables to be
+/// read as a whole.
+fn grows(search: &Search) -> bool {
+    match search {
+        Search::BatchSize(_) | Search::LearningRate(_) | Search::Paired(..) => true,
+        Search::Grid(_) | Search::Stability(_) => false,
     }
-    if let (Some(words), Some(rules)) = (&found.command, &study.command_rules) {
-        print_command(words, rules);
-    }
-    Ok(())
 }
 
 /// Times are those of the processor; where there is a GPU they are not what `run` takes.

@@ -1,6 +1,11 @@
 //! What `check` and `list` say of a study before it is run.
 
-use super::json;
+use super::{json, succeed, text};
+use std::path::Path;
+
+fn check(dir: &Path, args: &[&str]) -> String {
+    text(&succeed(dir, &[&["check"], args].concat()).stdout)
+}
 
 /// Of tiny and of huge networks alike. A rate of the tiny ones for all is off by 2.5 and more.
 #[test]
@@ -16,4 +21,31 @@ fn list_and_check_agree_on_the_time() {
         // The machine may be busy: by themselves they differ by some hundredths.
         assert!((0.6..1.7).contains(&ratio), "{study}: {ratio}");
     }
+}
+
+#[test]
+fn only_grids_that_grow_are_said_to() {
+    let dir = tempfile::tempdir().unwrap();
+    let growing = "may grow by up to 8 values";
+    let digits = |kind: &str| {
+        let kind = format!("search.kind={kind}");
+        check(dir.path(), &["digits-mlp", "--set", &kind])
+    };
+    assert!(digits("batch-size").contains(growing));
+    assert!(digits("paired").contains(growing));
+    assert!(!digits("grid").contains("grow"));
+    assert!(!digits("stability").contains("grow"));
+}
+
+#[test]
+fn an_adaptive_study_has_so_many_runs_at_most() {
+    let dir = tempfile::tempdir().unwrap();
+    let all = check(dir.path(), &["quickstart"]);
+    assert!(!all.contains("at most"), "{all}");
+    let adaptive = check(dir.path(), &["quickstart", "--adaptive"]);
+    assert!(adaptive.contains(": at most 1,140 runs"), "{adaptive}");
+    assert!(
+        adaptive.contains("the adaptive rule usually leaves some out"),
+        "{adaptive}"
+    );
 }
