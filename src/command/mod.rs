@@ -15,6 +15,8 @@
 mod attempt;
 mod desk;
 #[cfg(unix)]
+mod fields;
+#[cfg(unix)]
 mod group;
 #[cfg(unix)]
 mod history;
