@@ -6,7 +6,7 @@ use crate::runner::{Machine, human_duration};
 use crate::speed::{Effort, Speeds};
 use crate::{command, device, quoting, studies, train};
 use anyhow::Result;
-use engine::data::Store;
+use engine::data::{State, Status, Store};
 use engine::train::Compiled;
 use indicatif::HumanCount;
 use spec::{CommandRules, Run, Search, Spending, Study, Task, Width, plan};
@@ -48,9 +48,9 @@ pub fn run(args: &CheckArgs) -> Result<()> {
     }
     print_plan(&study, &found);
     if let Task::Known { dataset } = study.setting.task
-        && let Some(command) = Store::from_environment().status(dataset).command
+        && let Some(words) = missing_data(&Store::from_environment().status(dataset))
     {
-        say!("Its data are not on this machine: `{command}` gets them.");
+        say!("{words}");
     }
     if let (Some(words), Some(rules)) = (&found.command, &study.command_rules) {
         print_command(words, rules);
@@ -124,6 +124,25 @@ fn grows(search: &Search) -> bool {
         Search::BatchSize(_) | Search::LearningRate(_) | Search::Paired(..) => true,
         Search::Grid(_) | Search::Stability(_) => false,
     }
+}
+
+/// What keeps the study from the data it needs, and the remedy.
+fn missing_data(status: &Status) -> Option<String> {
+    let command = status.command.as_ref()?;
+    let problem = status.problem.as_deref().unwrap_or("no reason is known");
+    Some(match status.state {
+        State::Flawed => {
+            format!("Its data on this machine are flawed ({problem}): `{command}` gets them anew.")
+        }
+        State::Incomplete => {
+            format!(
+                "Its data on this machine are incomplete ({problem}): `{command}` gets the rest."
+            )
+        }
+        State::Missing | State::Embedded | State::Verified => {
+            format!("Its data are not on this machine: `{command}` gets them.")
+        }
+    })
 }
 
 /// Times are those of the processor; where there is a GPU they are not what `run` takes.

@@ -1,6 +1,6 @@
 //! What `check` and `list` say of a study before it is run.
 
-use super::{json, succeed, text};
+use super::{json, noisescale, succeed, text};
 use std::path::Path;
 
 fn check(dir: &Path, args: &[&str]) -> String {
@@ -48,4 +48,27 @@ fn an_adaptive_study_has_so_many_runs_at_most() {
         adaptive.contains("the adaptive rule usually leaves some out"),
         "{adaptive}"
     );
+}
+
+#[test]
+fn flawed_data_are_not_called_missing() {
+    let dir = tempfile::tempdir().unwrap();
+    let words = || {
+        let mut command = noisescale(dir.path(), &["check", "mnist-1lp", "--widths", "2"]);
+        text(&command.env("NOISESCALE_DATA", ".").output().unwrap().stdout)
+    };
+    let missing = words();
+    assert!(missing.contains("data are not on this machine: `noisescale data fetch mnist`"));
+    std::fs::create_dir(dir.path().join("mnist")).unwrap();
+    std::fs::write(dir.path().join("mnist/train-images-idx3-ubyte"), "x").unwrap();
+    let flawed = words();
+    assert!(
+        flawed.contains("data on this machine are flawed ("),
+        "{flawed}"
+    );
+    assert!(
+        flawed.contains("train-images-idx3-ubyte: the file is truncated"),
+        "{flawed}"
+    );
+    assert!(flawed.contains("`noisescale data fetch mnist`"), "{flawed}");
 }
