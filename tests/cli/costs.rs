@@ -27,14 +27,11 @@ fn list_and_check_agree_on_the_time() {
 fn only_grids_that_grow_are_said_to() {
     let dir = tempfile::tempdir().unwrap();
     let growing = "may grow by up to 8 values";
-    let digits = |kind: &str| {
-        let kind = format!("search.kind={kind}");
-        check(dir.path(), &["digits-mlp", "--set", &kind])
-    };
-    assert!(digits("batch-size").contains(growing));
-    assert!(digits("paired").contains(growing));
-    assert!(!digits("grid").contains("grow"));
-    assert!(!digits("stability").contains("grow"));
+    let narrowest = |study: &str, width: &str| check(dir.path(), &[study, "--widths", width]);
+    assert!(narrowest("digits-mlp", "8").contains(growing));
+    assert!(narrowest("mnist-1lp", "128").contains(growing));
+    assert!(!narrowest("grid-mnist-3lp", "128").contains("grow"));
+    assert!(!narrowest("stability-std-mnist-2lp", "1").contains("grow"));
 }
 
 #[test]
