@@ -2,13 +2,14 @@
 
 use crate::cli::{CheckArgs, ListArgs};
 use crate::output::{counted, say};
-use crate::runner::{Machine, human_duration, middle_runs};
+use crate::runner::{Machine, human_duration};
+use crate::speed::{Effort, Speeds};
 use crate::{command, device, quoting, studies, train};
 use anyhow::Result;
-use engine::data::Store;
+use engine::data::{State, Status, Store};
 use engine::train::Compiled;
 use indicatif::HumanCount;
-use spec::{CommandRules, Family, Run, Search, Study, Task, Width, plan};
+use spec::{CommandRules, Run, Search, Spending, Study, Task, Width, plan};
 use std::collections::BTreeMap;
 
 /// What a study would do.
@@ -38,13 +39,26 @@ pub fn run(args: &CheckArgs) -> Result<()> {
     let runs = plan(&study);
     let machines = match study.setting.command() {
         Some(_) => BTreeMap::new(),
-        None => machines(&runs)?,
+        None => Speeds::new(Effort::EveryWidth).of(&runs)?,
     };
     let found = describe(&study, &runs, &machines)?;
     if args.json {
         say!("{}", serde_json::to_string_pretty(&found)?);
         return Ok(());
     }
+    print_plan(&study, &found);
+    if let Task::Known { dataset } = study.setting.task
+        && let Some(words) = missing_data(&Store::from_environment().status(dataset))
+    {
+        say!("{words}");
+    }
+    if let (Some(words), Some(rules)) = (&found.command, &study.command_rules) {
+        print_command(words, rules);
+    }
+    Ok(())
+}
+
+fn print_plan(study: &Study, found: &Plan) {
     say!("{}", found.title);
     say!(
         "{} on {}, {} scheme{}, widths {}",
@@ -61,20 +75,10 @@ pub fn run(args: &CheckArgs) -> Result<()> {
     say!(
         "{}{}",
         search_in_words(&study.search),
-        rates_by_width(&study)
+        rates_by_width(study)
     );
-    let shared = match found.points as u64 * u64::from(study.seeds) == found.runs as u64 {
-        true => "",
-        false => " (what both searches have is trained once)",
-    };
-    say!(
-        "{} × {}: {} runs{shared}, {} steps in all",
-        counted(found.points, "point"),
-        counted(study.seeds as usize, "seed"),
-        HumanCount(found.runs as u64),
-        HumanCount(found.steps)
-    );
-    if study.extend > 0 {
+    say!("{}", runs_in_words(study, found));
+    if study.extend > 0 && grows(&study.search) {
         say!(
             "Each grid may grow by up to {} until its optimum is bracketed.",
             counted(study.extend as usize, "value")
@@ -82,22 +86,63 @@ pub fn run(args: &CheckArgs) -> Result<()> {
     }
     if let (Some(seconds), Some(bytes)) = (found.seconds, found.bytes) {
         say!(
-            "About {} on this machine's processor with {} at once, {} MB of memory besides the data",
+            "{} {} on this machine's processor with {} at once, {} MB of memory besides the data",
+            match study.spending {
+                Spending::EverySeed => "About",
+                Spending::Adaptive => "At most about",
+            },
             human_duration(seconds),
             counted(train::cores(), "run"),
             bytes.div_ceil(1 << 20)
         );
         say_gpus_apart();
     }
-    if let Task::Known { dataset } = study.setting.task
-        && let Some(command) = Store::from_environment().status(dataset).command
-    {
-        say!("Its data are not on this machine: `{command}` gets them.");
+}
+
+fn runs_in_words(study: &Study, found: &Plan) -> String {
+    let shared = match found.points as u64 * u64::from(study.seeds) == found.runs as u64 {
+        true => "",
+        false => " (what both searches have is trained once)",
+    };
+    let (at_most, left_out) = match study.spending {
+        Spending::EverySeed => ("", ""),
+        Spending::Adaptive => ("at most ", "; the adaptive rule usually leaves some out"),
+    };
+    format!(
+        "{} × {}: {at_most}{} runs{shared}, {} steps in all{left_out}",
+        counted(found.points, "point"),
+        counted(study.seeds as usize, "seed"),
+        HumanCount(found.runs as u64),
+        HumanCount(found.steps)
+    )
+}
+
+/// Whether a grid is extended where its optimum touches its end. The others are tables to be
+/// read as a whole.
+fn grows(search: &Search) -> bool {
+    match search {
+        Search::BatchSize(_) | Search::LearningRate(_) | Search::Paired(..) => true,
+        Search::Grid(_) | Search::Stability(_) => false,
     }
-    if let (Some(words), Some(rules)) = (&found.command, &study.command_rules) {
-        print_command(words, rules);
-    }
-    Ok(())
+}
+
+/// What keeps the study from the data it needs, and the remedy.
+fn missing_data(status: &Status) -> Option<String> {
+    let command = status.command.as_ref()?;
+    let problem = status.problem.as_deref().unwrap_or("no reason is known");
+    Some(match status.state {
+        State::Flawed => {
+            format!("Its data on this machine are flawed ({problem}): `{command}` gets them anew.")
+        }
+        State::Incomplete => {
+            format!(
+                "Its data on this machine are incomplete ({problem}): `{command}` gets the rest."
+            )
+        }
+        State::Missing | State::Embedded | State::Verified => {
+            format!("Its data are not on this machine: `{command}` gets them.")
+        }
+    })
 }
 
 /// Times are those of the processor; where there is a GPU they are not what `run` takes.
@@ -137,21 +182,12 @@ fn print_command(words: &[String], rules: &CommandRules) {
 
 /// Lists the built-in studies.
 pub fn list(args: &ListArgs) -> Result<()> {
-    let mut rates: BTreeMap<&'static str, Machine> = BTreeMap::new();
+    let mut speeds = Speeds::new(Effort::SomeWidths);
     let mut plans = Vec::new();
     for built_in in studies::BUILT_IN {
         let study = studies::open(built_in.name, &[])?.study;
         let runs = plan(&study);
-        // One measurement per kind of network, at its narrowest, serves for a table.
-        let kind = kind(&study.setting.family);
-        let machine = match rates.get(kind) {
-            Some(machine) => *machine,
-            None => *rates
-                .entry(kind)
-                .or_insert(Machine::measure(&runs[runs.len() / 2])?),
-        };
-        let machines = study.widths.iter().map(|width| (*width, machine)).collect();
-        plans.push(describe(&study, &runs, &machines)?);
+        plans.push(describe(&study, &runs, &speeds.of(&runs)?)?);
     }
     if args.json {
         say!("{}", serde_json::to_string_pretty(&plans)?);
@@ -185,16 +221,6 @@ pub fn list(args: &ListArgs) -> Result<()> {
     Ok(())
 }
 
-fn kind(family: &Family) -> &'static str {
-    match family {
-        Family::Mlp { .. } => "mlp",
-        Family::Cnn { .. } => "cnn",
-        Family::Wrn { .. } => "wrn",
-        Family::Layers { .. } => "layers",
-        Family::Command(_) => "command",
-    }
-}
-
 fn describe(study: &Study, runs: &[Run], machines: &BTreeMap<Width, Machine>) -> Result<Plan> {
     // Of a command nothing is known until it runs.
     let seconds: Option<f64> = runs
@@ -219,14 +245,6 @@ fn describe(study: &Study, runs: &[Run], machines: &BTreeMap<Width, Machine>) ->
         bytes,
         command: command::example(study),
     })
-}
-
-/// How fast each width trains here, at the batch size in the middle of its runs.
-fn machines(runs: &[Run]) -> Result<BTreeMap<Width, Machine>> {
-    middle_runs(runs)
-        .into_iter()
-        .map(|(width, run)| Ok((width, Machine::measure(run)?)))
-        .collect()
 }
 
 /// What a fixed learning rate is at widths that have their own.

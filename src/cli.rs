@@ -269,8 +269,8 @@ pub struct ServeArgs {
 pub struct ExportArgs {
     /// Folder of a study
     pub dir: PathBuf,
-    /// As CSV, the only format so far
-    #[arg(long, default_value_t = true)]
+    // CSV is the only format; older scripts give the flag.
+    #[arg(long, hide = true)]
     pub csv: bool,
     /// File to write [default: standard output]
     #[arg(long, short, value_name = "FILE")]
@@ -301,7 +301,7 @@ pub struct PredictArgs {
 /// Which run of a study.
 #[derive(Args)]
 pub struct RunArgs {
-    /// A study file, or the name of a built-in study
+    /// A study file, the folder of a study, or the name of a built-in study (see `noisescale list`)
     pub study: String,
     /// Width of the network; need not be one of the study's
     #[arg(long, short, value_parser = width, allow_negative_numbers = true)]

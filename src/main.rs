@@ -24,6 +24,7 @@ mod shard;
 mod shell;
 mod signals;
 mod slurm;
+mod speed;
 mod status;
 mod studies;
 mod trace;

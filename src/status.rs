@@ -5,9 +5,9 @@ use crate::folder::{FailedRun, Folder};
 use crate::output::{counted, duplicates, further, percent, say};
 use anyhow::Result;
 use ledger::{ClaimsView, Moment};
-use spec::{Failure, FailureKind};
+use spec::{Failure, FailureKind, Task};
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Where a study stands.
 #[derive(serde::Serialize)]
@@ -28,6 +28,9 @@ struct Standing {
     failed: Failed,
     warnings: Vec<String>,
     alarms: Vec<String>,
+    /// The user's own data files.
+    #[serde(skip)]
+    data: Option<PathBuf>,
 }
 
 /// Failed runs, and why the last one failed.
@@ -78,6 +81,10 @@ pub fn run(args: &StatusArgs) -> Result<()> {
         failed: Failed::of(folder.failed_runs(&points)?),
         warnings: status.warnings.iter().map(ToString::to_string).collect(),
         alarms: status.conflicts.iter().map(ToString::to_string).collect(),
+        data: match &study.setting.task {
+            Task::Files(files) => Some(files.path.clone()),
+            Task::Known { .. } | Task::Declared(_) => None,
+        },
     };
     match args.json {
         true => say!("{}", serde_json::to_string_pretty(&standing)?),
@@ -112,6 +119,13 @@ fn print(standing: &Standing, dir: &Path) {
             "{} (not used)",
             further(standing.strays, "to no run of the current study")
         );
+        if let Some(data) = &standing.data {
+            say!(
+                "Unless the study was changed, its data were: {} may hold other content than \
+                 those runs were trained on; with the old files they count again",
+                data.display()
+            );
+        }
     }
     if let Some(duplicates) = duplicates(standing.duplicates) {
         say!("{duplicates}");

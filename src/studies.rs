@@ -62,18 +62,15 @@ pub const BUILT_IN: &[BuiltIn] = built_in![
 
 /// A name that is neither a file nor a built-in study.
 #[derive(Debug, thiserror::Error)]
-#[error("`{name}` is neither a study file nor a built-in study{}; `noisescale list` shows the built-in ones", nearest(.name))]
+#[error("`{name}` is neither a study file nor a built-in study{}; `noisescale list` shows the built-in ones", likely(.name))]
 pub struct UnknownStudy {
     name: String,
 }
 
-fn nearest(name: &str) -> String {
-    let score = |study: &&BuiltIn| strsim::jaro_winkler(name, study.name);
-    let best = BUILT_IN.iter().max_by(|a, b| score(a).total_cmp(&score(b)));
-    best.filter(|study| score(study) > 0.75)
-        .map_or_else(String::new, |study| {
-            format!(" (did you mean `{}`?)", study.name)
-        })
+fn likely(name: &str) -> String {
+    let known: Vec<&str> = BUILT_IN.iter().map(|study| study.name).collect();
+    spec::study::nearest(name, &known)
+        .map_or_else(String::new, |near| format!(" (did you mean `{near}`?)"))
 }
 
 /// A study with what it was read from.

@@ -24,7 +24,7 @@ from gpu import Framework
 
 def steps_by_point(program, folder):
     """Steps that were trained, by width and batch size."""
-    command = [program, "export", folder, "--csv"]
+    command = [program, "export", folder]
     text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     steps = Counter()
     for row in csv.DictReader(io.StringIO(text)):

@@ -334,16 +334,13 @@ impl Case {
 }
 
 fn network(case: &Case, run: &Run, compiled: &Compiled, data: &Dataset) -> Network {
-    use spec::Family;
-    let (family, hidden) = match &run.setting.family {
-        Family::Mlp { hidden } => ("mlp", hidden.len()),
-        Family::Cnn { .. } => ("cnn", 0),
-        Family::Wrn { .. } => ("wrn", 0),
-        Family::Layers { .. } => ("layers", 0),
-        Family::Command(_) => ("command", 0),
+    let family = &run.setting.family;
+    let hidden = match family {
+        spec::Family::Mlp { hidden } => hidden.len(),
+        _ => 0,
     };
     Network {
-        family,
+        family: family.kind(),
         hidden,
         width: case.width,
         batch_norm: case.batch_norm,

@@ -17,6 +17,8 @@ mod desk;
 #[cfg(unix)]
 mod ending;
 #[cfg(unix)]
+mod fields;
+#[cfg(unix)]
 mod group;
 #[cfg(unix)]
 mod history;

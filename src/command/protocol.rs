@@ -2,11 +2,10 @@
 //!
 //! A line that does not begin with a brace is none of ours (libraries print what
 //! they like) and goes to the run's log; one that does must be a message.
-//! Python's `json` writes a number that is not finite as `NaN` or `Infinity`,
-//! which JSON does not have: such a loss is how a script shows divergence, so these
-//! words are read. An accuracy that is not a number is a mistake of the script.
+//! A loss that is not finite is how a script shows divergence. An accuracy that is not
+//! is a mistake of the script.
 
-use serde::Deserialize;
+use super::fields::Line;
 use spec::{CurvePoint, FailureKind, Fault, Outcome, Run};
 
 /// What a line says.
@@ -42,27 +41,6 @@ pub enum End {
     },
 }
 
-/// A line as it is written; keys of the script's own are left aside.
-#[derive(Deserialize)]
-struct Line {
-    outcome: Option<String>,
-    step: Option<u64>,
-    test_accuracy: Option<Number>,
-    validation_accuracy: Option<Number>,
-    training_loss: Option<Number>,
-}
-
-/// What Python's `json` writes for numbers that are not finite.
-const NOT_FINITE: [&str; 3] = ["-Infinity", "Infinity", "NaN"];
-
-/// A number, or a word where one should be.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Number {
-    Finite(f64),
-    Word(String),
-}
-
 /// Reads a line for a run; `None` if it is none of ours.
 pub fn read(line: &str, run: &Run) -> Result<Option<Message>, Fault> {
     if !line.trim_start().starts_with('{') {
@@ -72,17 +50,20 @@ pub fn read(line: &str, run: &Run) -> Result<Option<Message>, Fault> {
         kind: FailureKind::Output,
         reason: format!("{reason}, in the line `{}`", shortened(line)),
     };
-    let parsed: Line = serde_json::from_str(&with_quoted_words(line))
+    let parsed = Line::read(line)
         .map_err(|error| wrong(format!("it is not a message in JSON ({error})")))?;
-    let message = match &parsed.outcome {
-        Some(outcome) => end(outcome, &parsed, run).map(Message::End),
-        None => evaluation(&parsed, run),
-    };
-    message.map(Some).map_err(wrong)
+    message(&parsed, run).map(Some).map_err(wrong)
+}
+
+fn message(line: &Line, run: &Run) -> Result<Message, String> {
+    match line.outcome()? {
+        Some(outcome) => end(outcome, line, run).map(Message::End),
+        None => evaluation(line, run),
+    }
 }
 
 fn evaluation(line: &Line, run: &Run) -> Result<Message, String> {
-    let Some(step) = line.step else {
+    let Some(step) = line.step()? else {
         return Err(
             "an evaluation has `step`, `test_accuracy` and `validation_accuracy`, \
                     an end has `outcome`; it has neither `step` nor `outcome`"
@@ -95,7 +76,7 @@ fn evaluation(line: &Line, run: &Run) -> Result<Message, String> {
             run.steps
         ));
     }
-    let training_loss = training_loss(line)?;
+    let training_loss = line.training_loss()?;
     if training_loss.is_some_and(|loss| !loss.is_finite()) {
         return Ok(Message::Divergence { step });
     }
@@ -105,19 +86,14 @@ fn evaluation(line: &Line, run: &Run) -> Result<Message, String> {
     Ok(Message::Evaluation(CurvePoint {
         step,
         training_loss,
-        test_accuracy: needed(
-            accuracy(&line.test_accuracy, "test_accuracy")?,
-            "test_accuracy",
-        )?,
-        validation_accuracy: needed(
-            accuracy(&line.validation_accuracy, "validation_accuracy")?,
-            "validation_accuracy",
-        )?,
+        test_accuracy: needed(line.test_accuracy()?, "test_accuracy")?,
+        validation_accuracy: needed(line.validation_accuracy()?, "validation_accuracy")?,
     }))
 }
 
 fn end(outcome: &str, line: &Line, run: &Run) -> Result<End, String> {
-    if let Some(step) = line.step.filter(|step| *step > run.steps) {
+    let step = line.step()?;
+    if let Some(step) = step.filter(|step| *step > run.steps) {
         return Err(format!(
             "step {step} is beyond the {} steps of the run",
             run.steps
@@ -125,52 +101,25 @@ fn end(outcome: &str, line: &Line, run: &Run) -> Result<End, String> {
     }
     match outcome {
         "trained" => {
-            if let Some(step) = line.step.filter(|step| *step != run.steps) {
+            if let Some(step) = step.filter(|step| *step != run.steps) {
                 let steps = run.steps;
                 return Err(format!(
                     "a run is trained after its {steps} steps, not after {step}"
                 ));
             }
-            let test_accuracy = accuracy(&line.test_accuracy, "test_accuracy")?;
             Ok(End::Trained {
-                test_accuracy: test_accuracy
+                test_accuracy: (line.test_accuracy()?)
                     .ok_or("the end of a trained run needs `test_accuracy`")?,
-                validation_accuracy: accuracy(&line.validation_accuracy, "validation_accuracy")?,
-                training_loss: training_loss(line)?.filter(|loss| loss.is_finite()),
+                validation_accuracy: line.validation_accuracy()?,
+                training_loss: line.training_loss()?.filter(|loss| loss.is_finite()),
             })
         }
-        "diverged" => Ok(End::Diverged { step: line.step }),
+        "diverged" => Ok(End::Diverged { step }),
         "stalled" => Err("whether a run has stalled is judged from its accuracies; \
                           report \"trained\" with the last one"
             .into()),
         other => Err(format!(
             "`outcome` is \"trained\" or \"diverged\", not \"{other}\""
-        )),
-    }
-}
-
-/// The training loss, NaN for one that is not finite.
-fn training_loss(line: &Line) -> Result<Option<f64>, String> {
-    match &line.training_loss {
-        None => Ok(None),
-        Some(Number::Finite(loss)) => Ok(Some(*loss)),
-        Some(Number::Word(word)) if NOT_FINITE.contains(&word.as_str()) => Ok(Some(f64::NAN)),
-        Some(Number::Word(word)) => Err(format!(
-            "`training_loss` is a number, NaN, Infinity or -Infinity, not \"{word}\""
-        )),
-    }
-}
-
-fn accuracy(value: &Option<Number>, name: &str) -> Result<Option<f64>, String> {
-    match value {
-        None => Ok(None),
-        Some(Number::Finite(value)) if (0.0..=1.0).contains(value) => Ok(Some(*value)),
-        Some(Number::Finite(value)) => {
-            Err(format!("`{name}` is a share between 0 and 1, not {value}"))
-        }
-        Some(Number::Word(word)) => Err(format!(
-            "`{name}` is a share between 0 and 1, not {word}; a run that diverged says \
-             \"outcome\": \"diverged\""
         )),
     }
 }
@@ -189,35 +138,6 @@ pub fn outcome(end: End, run: &Run, last_step: u64) -> Outcome {
             at_end.expect("a run always ends at its last step")
         }
     }
-}
-
-/// Puts quotes around the words that Python writes for numbers that are not finite.
-fn with_quoted_words(line: &str) -> String {
-    let mut quoted = String::with_capacity(line.len());
-    let (mut inside, mut rest) = (false, line);
-    while let Some(first) = rest.chars().next() {
-        let word = NOT_FINITE
-            .into_iter()
-            .find(|word| !inside && rest.starts_with(word));
-        let taken = match (word, first) {
-            (Some(word), _) => {
-                quoted.push_str(&format!("\"{word}\""));
-                word.len()
-            }
-            (None, '\\') if inside => {
-                let pair = rest.chars().take(2).map(char::len_utf8).sum();
-                quoted.push_str(&rest[..pair]);
-                pair
-            }
-            (None, _) => {
-                inside ^= first == '"';
-                quoted.push(first);
-                first.len_utf8()
-            }
-        };
-        rest = &rest[taken..];
-    }
-    quoted
 }
 
 /// The beginning of a line, for a sentence.
@@ -273,6 +193,15 @@ mod tests {
                 }),
             ),
             (
+                r#"{"step": 100.0, "test_accuracy": 1e0, "validation_accuracy": 1, "training_loss": null}"#,
+                Message::Evaluation(CurvePoint {
+                    step: 100,
+                    training_loss: None,
+                    test_accuracy: 1.0,
+                    validation_accuracy: 1.0,
+                }),
+            ),
+            (
                 r#" {"note": "a \" NaN {", "step": 7, "training_loss": NaN, "test_accuracy": 0.1}"#,
                 Message::Divergence { step: 7 },
             ),
@@ -323,7 +252,34 @@ mod tests {
                 r#"{"step": 101, "test_accuracy": 0.5}"#,
                 "beyond the 100 steps",
             ),
-            (r#"{"step": -1}"#, "not a message in JSON"),
+            (
+                r#"{"step": -1}"#,
+                "`step` is a whole number of steps, not -1,",
+            ),
+            (
+                r#"{"step": 2.5}"#,
+                "`step` is a whole number of steps, not 2.5,",
+            ),
+            (
+                r#"{"step": NaN}"#,
+                "`step` is a whole number of steps, not NaN,",
+            ),
+            (
+                r#"{"step": "5"}"#,
+                "`step` is a number, not the text \"5\"; write it without quotes,",
+            ),
+            (
+                r#"{"outcome": "trained", "test_accuracy": "0.930"}"#,
+                "`test_accuracy` is a number, not the text \"0.930\"; write it without quotes,",
+            ),
+            (
+                r#"{"step": 5, "test_accuracy": 0.5, "validation_accuracy": [0.5]}"#,
+                "`validation_accuracy` is a number, not [0.5],",
+            ),
+            (
+                r#"{"outcome": true}"#,
+                "`outcome` is \"trained\" or \"diverged\", not true",
+            ),
             (r#"{"outcome": "trained"}"#, "needs `test_accuracy`"),
             (
                 r#"{"outcome": "trained", "step": 99, "test_accuracy": 0.5}"#,

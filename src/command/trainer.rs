@@ -7,7 +7,7 @@ use super::{processes, scratch};
 use crate::failure::Mistake;
 use anyhow::Result;
 use engine::threads::on_threads;
-use spec::{CommandFamily, CommandRules, Failure, Fault, Run, Study};
+use spec::{CommandFamily, CommandRules, FailedAttempt, Failure, Fault, Run, Study};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -175,12 +175,18 @@ impl CommandTrainer {
     }
 }
 
-fn failure(run: &Run, fault: Fault, attempt: u32, desk: &dyn Desk, start: Instant) -> Failure {
+fn failure(run: &Run, fault: Fault, number: u32, desk: &dyn Desk, start: Instant) -> Failure {
     let log = match desk.sink(run) {
         Sink::File { path, name } if path.exists() => Some(name),
         Sink::File { .. } | Sink::Terminal => None,
     };
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let at_ms = now.map_or(0, |now| u64::try_from(now.as_millis()).unwrap_or(u64::MAX));
-    Failure::new(run, fault, attempt, log).timed(start.elapsed().as_secs_f64(), at_ms)
+    let attempt = FailedAttempt {
+        number,
+        log,
+        seconds: start.elapsed().as_secs_f64(),
+        at_ms,
+    };
+    Failure::new(run, fault, attempt)
 }

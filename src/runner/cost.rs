@@ -7,7 +7,7 @@ use engine::train::{Compiled, Training};
 use spec::{Record, Run, Study, Width};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Multiply–adds of one training step. The network of a command is not known: its work
 /// is counted in examples.
@@ -32,10 +32,12 @@ fn evaluation_products(run: &Run) -> f64 {
 }
 
 /// How fast one core of this machine trains a network.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Machine {
-    seconds_per_step: f64,
-    step_products: f64,
+    /// Seconds per multiply–add.
+    rate: f64,
+    /// Multiply–adds of one example's share of a step of that network.
+    example_products: f64,
 }
 
 /// How long a measurement takes.
@@ -44,31 +46,87 @@ const MEASURE: Duration = Duration::from_millis(60);
 impl Machine {
     /// Times a few steps of a run's network on made-up data.
     pub fn measure(run: &Run) -> Result<Self> {
+        Self::measure_for(run, MEASURE)
+    }
+
+    /// As `measure` does, for about so long; one step at least. What is told is the fastest
+    /// step: other work on the machine can only make a step slower.
+    pub fn measure_for(run: &Run, time: Duration) -> Result<Self> {
         let data = made_up(run, [run.batch_size.get() as usize, 1, 1]);
         let compiled = Compiled::new(run)?;
         let mut training = Training::new(run, &data, &compiled, Isa::detect())?;
         training.step();
-        let start = Instant::now();
-        let mut steps = 0;
-        while steps == 0 || start.elapsed() < MEASURE {
+        let start = Stopwatch::start();
+        let mut fastest = Duration::MAX;
+        while fastest == Duration::MAX || start.elapsed() < time {
+            let step = Stopwatch::start();
             training.step();
-            steps += 1;
+            fastest = fastest.min(step.elapsed());
         }
-        let seconds_per_step = start.elapsed().as_secs_f64() / f64::from(steps);
         Ok(Self {
-            seconds_per_step,
-            step_products: step_products(run),
+            rate: fastest.as_secs_f64() / step_products(run).max(1.0),
+            example_products: example_products(run),
         })
     }
 
-    /// Seconds per multiply–add.
-    fn rate(&self) -> f64 {
-        self.seconds_per_step / self.step_products.max(1.0)
+    /// How fast a network trains that was not measured, by the nearest ones that were, which are
+    /// sorted by their work: on a straight line between two in the logarithms of time and work,
+    /// and as the last one beyond it. `None` where none was measured.
+    pub fn between(measured: &[Self], run: &Run) -> Option<Self> {
+        let example_products = example_products(run);
+        let (smaller, others) = measured
+            .split_at(measured.partition_point(|one| one.example_products < example_products));
+        let rate = match (smaller.last(), others.first()) {
+            (Some(low), Some(high)) => {
+                let way = |work: f64| (work / low.example_products).ln();
+                let share = way(example_products) / way(high.example_products);
+                low.rate * (high.rate / low.rate).powf(share)
+            }
+            (Some(nearest), None) | (None, Some(nearest)) => nearest.rate,
+            (None, None) => return None,
+        };
+        Some(Self {
+            rate,
+            example_products,
+        })
     }
 
     /// Seconds that a run of a like network takes on one core, evaluations included.
     pub fn seconds(&self, run: &Run) -> f64 {
-        self.rate() * products(run)
+        self.rate * products(run)
+    }
+}
+
+/// Multiply–adds of one example's share of a step.
+fn example_products(run: &Run) -> f64 {
+    step_products(run) / f64::from(run.batch_size.get())
+}
+
+/// Time that a thread has spent on a core, without that in which others were on it.
+struct Stopwatch(Duration);
+
+impl Stopwatch {
+    fn start() -> Self {
+        Self(Self::now())
+    }
+
+    fn elapsed(&self) -> Duration {
+        Self::now().saturating_sub(self.0)
+    }
+
+    #[cfg(unix)]
+    fn now() -> Duration {
+        use rustix::time::{ClockId, clock_gettime};
+        let now = clock_gettime(ClockId::ThreadCPUTime);
+        Duration::try_from(now).unwrap_or_default()
+    }
+
+    /// Where no such clock is known, the one on the wall.
+    #[cfg(not(unix))]
+    fn now() -> Duration {
+        use std::sync::LazyLock;
+        static START: LazyLock<std::time::Instant> = LazyLock::new(std::time::Instant::now);
+        START.elapsed()
     }
 }
 
@@ -150,8 +208,8 @@ impl Rates {
         }
         for (width, run) in middle_runs(runs) {
             let rate = match kind {
-                DeviceKind::Core => Machine::measure(run)?.rate(),
-                DeviceKind::Gpu => Machine::measure(run)?.rate() / ASSUMED_SPEEDUP,
+                DeviceKind::Core => Machine::measure(run)?.rate,
+                DeviceKind::Gpu => Machine::measure(run)?.rate / ASSUMED_SPEEDUP,
                 DeviceKind::Command => SUPPOSED_SECONDS / products(run).max(1.0),
             };
             self.by_width.insert(width, rate);
@@ -267,6 +325,25 @@ mod tests {
         assert!((rates.seconds(between) - expected).abs() < 1e-9);
         let gpu = Rates::of(&study, &runs, &records, DeviceKind::Gpu).unwrap();
         assert!((gpu.seconds(narrow) - 0.1).abs() < 1e-9);
+    }
+
+    /// On a straight line of the logarithms: at the geometric mean of the work, that of the times.
+    #[test]
+    fn what_is_not_measured_lies_between_what_is() {
+        let study = crate::studies::open("quickstart", &[]).unwrap().study;
+        let run = spec::plan(&study).swap_remove(0);
+        let work = example_products(&run);
+        let machine = |rate, share: f64| Machine {
+            rate,
+            example_products: share * work,
+        };
+        let measured = [machine(8.0, 0.25), machine(2.0, 4.0), machine(1.0, 16.0)];
+        let rate = |measured: &[Machine]| Machine::between(measured, &run).map(|one| one.rate);
+        assert!((rate(&measured).unwrap() - 4.0).abs() < 1e-12);
+        assert_eq!(rate(&measured[..1]), Some(8.0));
+        assert_eq!(rate(&measured[1..]), Some(2.0));
+        assert_eq!(rate(&[machine(3.0, 1.0)]), Some(3.0));
+        assert_eq!(rate(&[]), None);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! A study's folder, or the copy of the study in it, where a study is asked for.
 
-use super::{json, run_tiny, succeed};
+use super::{json, run_tiny, succeed, text};
 use std::fs;
 use std::path::Path;
 
@@ -147,4 +147,56 @@ fn a_folder_without_a_study_is_named() {
     assert_eq!(output.status.code(), Some(2));
     let errors = super::text(&output.stderr);
     assert!(errors.contains("empty: contains no study"), "{errors}");
+}
+
+/// A study of eight examples of 2×2 pixels in files of its own.
+#[test]
+fn data_that_changed_are_suspected_of_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = dir.path();
+    let write = |name: &str, header: &[u32], values: &[u8]| {
+        let axes = u8::try_from(header.len()).unwrap();
+        let mut file = vec![0, 0, 8, axes];
+        file.extend(header.iter().flat_map(|length| length.to_be_bytes()));
+        file.extend(values);
+        fs::write(at.join(name), file).unwrap();
+    };
+    let pixels: Vec<u8> = (0..32).map(|i| i * 7).collect();
+    write("x", &[8, 2, 2], &pixels);
+    write("y", &[8], &[0, 1, 0, 1, 0, 1, 0, 1]);
+    let study = r#"
+        seeds = 1
+        [task.files]
+        path = "."
+        train_images = "x"
+        train_labels = "y"
+        test_images = "x"
+        test_labels = "y"
+        validation = 2
+        [family]
+        kind = "mlp"
+        hidden = [1]
+        widths = [2]
+        scheme = "ntk"
+        [search]
+        kind = "batch-size"
+        learning_rate = 0.1
+        batch_sizes = [1, 2]
+        extend = 0
+        [time]
+        epochs = 2
+    "#;
+    fs::write(at.join("own.toml"), study).unwrap();
+    succeed(at, &["run", "own.toml", "--out", "out", "--quiet"]);
+    let status = || text(&succeed(at, &["status", "out"]).stdout);
+    assert!(!status().contains("further"), "{}", status());
+    let mut others = pixels.clone();
+    others[0] = 1;
+    write("x", &[8, 2, 2], &others);
+    let changed = status();
+    assert!(changed.contains("0 of 2 runs recorded"), "{changed}");
+    assert!(changed.contains("its data were"), "{changed}");
+    // As the documents say, nothing is lost.
+    write("x", &[8, 2, 2], &pixels);
+    assert!(status().contains("2 of 2 runs recorded"), "{}", status());
 }

@@ -1,6 +1,7 @@
 //! The command line as people, shells and programs meet it: info, completions, manual pages,
 //! JSON, exit codes and colours.
 
+mod costs;
 mod folders;
 #[cfg(feature = "cuda")]
 #[path = "../../crates/engine/tests/emulator/libraries.rs"]

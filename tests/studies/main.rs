@@ -62,7 +62,7 @@ fn a_study_gives_a_law_a_report_and_a_prediction() {
     let status: Value = serde_json::from_str(&succeed(at, &["status", "out", "--json"])).unwrap();
     assert_eq!(status["recorded"], status["planned"]);
     // One row per run.
-    let rows = succeed(at, &["export", "out", "--csv"]);
+    let rows = succeed(at, &["export", "out"]);
     assert_eq!(rows.lines().count(), before.len() + 1);
     // More seeds reuse every run.
     succeed(at, &["run", "small.toml", "--out", "out", "--seeds", "5"]);

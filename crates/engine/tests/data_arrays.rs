@@ -114,9 +114,20 @@ fn what_is_not_finite_is_refused_with_its_place() {
         let message = error.unwrap_err().to_string();
         assert!(message.contains("position 2"), "{message}");
     }
+    let message = |order: &str, bytes: &[u8]| {
+        let file = npy(order, false, "(1,)", bytes);
+        let error = Array::read(file.as_slice()).unwrap().into_values();
+        error.unwrap_err().to_string()
+    };
+    assert!(message("<f8", &f64::INFINITY.to_le_bytes()).contains("holds inf at position 0"));
     // Finite, but not as a float of 32 bits.
-    let file = npy("<f8", false, "(1,)", &1e300_f64.to_le_bytes());
-    assert!(Array::read(file.as_slice()).unwrap().into_values().is_err());
+    for said in [
+        message("<f8", &(-1e300_f64).to_le_bytes()),
+        message(">f8", &(-1e300_f64).to_be_bytes()),
+    ] {
+        assert!(said.contains("holds -1e300 at position 0"), "{said}");
+        assert!(said.contains("a 32-bit float can hold"), "{said}");
+    }
 }
 
 #[test]

@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 /// Begins the notes on overrides. They come last, so that line numbers are
 /// those of the original.
 const MARK: &str = "# noisescale ran the text above with these overrides:";
+/// The same where there are none.
+const BARE_MARK: &str = "# noisescale ran the text above without overrides.";
 const NOTE: &str = "# --set ";
 /// Begins the note on one that goes over several lines: a comment ends with its line, so the
 /// whole is written as a string of JSON.
@@ -56,7 +58,11 @@ impl StudyCopy {
     /// The mark is always there, so that notes in a text that is itself such a
     /// copy are not taken for notes on this one.
     fn content(&self) -> String {
-        let mut content = format!("{}\n{MARK}\n", self.text);
+        let mark = match self.overrides.is_empty() {
+            true => BARE_MARK,
+            false => MARK,
+        };
+        let mut content = format!("{}\n{mark}\n", self.text);
         for Override { key, value } in &self.overrides {
             let change = format!("{key}={value}");
             content.push_str(&match change.contains(['\r', '\n']) {
@@ -67,10 +73,13 @@ impl StudyCopy {
         content
     }
 
-    /// Reads the text of a copy; `None` if it is no copy.
+    /// Reads the text of a copy; `None` if it is no copy. Its own mark is the last one.
     pub fn from_content(content: &str) -> Option<Self> {
-        let begin = format!("\n{MARK}\n");
-        let (text, notes) = content.rsplit_once(&begin)?;
+        let split = |mark: &str| content.rsplit_once(&format!("\n{mark}\n"));
+        let (text, notes) = [MARK, BARE_MARK]
+            .into_iter()
+            .filter_map(split)
+            .max_by_key(|(text, _)| text.len())?;
         let note = |line: &str| match line.strip_prefix(LINES_NOTE) {
             Some(json) => Override::parse(&serde_json::from_str::<String>(json).ok()?),
             None => Override::parse(line.strip_prefix(NOTE)?),

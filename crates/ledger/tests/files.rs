@@ -70,7 +70,22 @@ fn the_study_comes_back_with_its_overrides() {
     copy.text = fs::read_to_string(dir.path().join("study.toml")).unwrap();
     copy.overrides.clear();
     copy.write(dir.path()).unwrap();
+    let written = fs::read_to_string(dir.path().join("study.toml")).unwrap();
+    assert!(written.ends_with("\n# noisescale ran the text above without overrides.\n"));
+    assert_eq!(StudyCopy::read(dir.path()).unwrap(), Some(copy.clone()));
+    // And again with some.
+    copy.text = written;
+    copy.overrides.push(set("seeds=4"));
+    copy.write(dir.path()).unwrap();
     assert_eq!(StudyCopy::read(dir.path()).unwrap(), Some(copy));
+    // One of before there was a mark of its own for no overrides.
+    let older = "seeds = 3\n# noisescale ran the text above with these overrides:\n";
+    fs::write(dir.path().join("study.toml"), older).unwrap();
+    let older = StudyCopy::read(dir.path()).unwrap().unwrap();
+    assert_eq!(
+        (older.text.as_str(), older.overrides.len()),
+        ("seeds = 3", 0)
+    );
     // One written by hand.
     fs::write(dir.path().join("study.toml"), "seeds = 4\n").unwrap();
     let by_hand = StudyCopy::read(dir.path()).unwrap().unwrap();

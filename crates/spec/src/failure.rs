@@ -76,9 +76,22 @@ pub struct Fault {
     pub reason: String,
 }
 
+/// Which attempt it was that failed, and when.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FailedAttempt {
+    /// Of its process at this run, from 1.
+    pub number: u32,
+    /// Where its standard error is kept, relative to the study's folder.
+    pub log: Option<String>,
+    /// How long it ran.
+    pub seconds: f64,
+    /// When it ended, in milliseconds since 1970.
+    pub at_ms: u64,
+}
+
 impl Failure {
     /// The failure of an attempt at `run`.
-    pub fn new(run: &Run, fault: Fault, attempt: u32, log: Option<String>) -> Self {
+    pub fn new(run: &Run, fault: Fault, attempt: FailedAttempt) -> Self {
         Self {
             run: run.id(),
             width: run.width,
@@ -88,19 +101,10 @@ impl Failure {
             steps: run.steps,
             failure: fault.kind,
             reason: fault.reason,
-            attempt,
-            log,
-            seconds: 0.0,
-            at_ms: 0,
-        }
-    }
-
-    /// When it ended, and how long it had run.
-    pub fn timed(self, seconds: f64, at_ms: u64) -> Self {
-        Self {
-            seconds,
-            at_ms,
-            ..self
+            attempt: attempt.number,
+            log: attempt.log,
+            seconds: attempt.seconds,
+            at_ms: attempt.at_ms,
         }
     }
 }

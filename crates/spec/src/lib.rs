@@ -20,7 +20,7 @@ pub mod template;
 pub mod time;
 
 pub use command::{CommandFamily, CommandRules};
-pub use failure::{Failure, FailureKind, Fault};
+pub use failure::{FailedAttempt, Failure, FailureKind, Fault};
 pub use family::{Family, FamilyError};
 pub use network::{Layer, Network, Parameter, Shape};
 pub use plan::{Point, SearchKind, plan, points};

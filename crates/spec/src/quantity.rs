@@ -1,6 +1,7 @@
 //! Quantities with their units in the type, so that a learning rate cannot be
 //! passed where a noise scale is meant. Each type documents its formula.
 
+use serde::de::{Deserializer, Visitor};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -24,7 +25,7 @@ macro_rules! quantity {
     ) => {
         $(#[$doc])*
         #[derive(Debug, Clone, Copy, PartialEq, PartialOrd, $($order,)* Serialize, Deserialize)]
-        #[serde(try_from = "serde_json::Number", into = "serde_json::Number")]
+        #[serde(try_from = "Written", into = "serde_json::Number")]
         pub struct $name($repr);
 
         impl $name {
@@ -56,15 +57,71 @@ macro_rules! quantity {
     };
 }
 
-/// Serde goes through `serde_json::Number` so that `10` and `10.0` read alike
-/// and a fractional batch size is an error rather than a truncation.
+/// A number as it is written: `10` and `10.0` are to read alike, a fractional batch size is an
+/// error rather than a truncation, and TOML's `inf` and `nan` are numbers outside of a range.
+#[derive(Debug, Clone, Copy)]
+enum Written {
+    Whole(u64),
+    Negative(i64),
+    Float(f64),
+}
+
+impl Written {
+    fn as_f64(self) -> f64 {
+        match self {
+            Self::Whole(value) => value as f64,
+            Self::Negative(value) => value as f64,
+            Self::Float(value) => value,
+        }
+    }
+
+    fn as_u32(self) -> Option<u32> {
+        match self {
+            Self::Whole(value) => u32::try_from(value).ok(),
+            Self::Negative(_) | Self::Float(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for Written {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Whole(value) => value.fmt(f),
+            Self::Negative(value) => value.fmt(f),
+            // With the point that makes it a fraction.
+            Self::Float(value) => write!(f, "{value:?}"),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Written {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Numbers;
+        impl Visitor<'_> for Numbers {
+            type Value = Written;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a number")
+            }
+            fn visit_u64<E>(self, value: u64) -> Result<Written, E> {
+                Ok(Written::Whole(value))
+            }
+            fn visit_i64<E>(self, value: i64) -> Result<Written, E> {
+                Ok(u64::try_from(value).map_or(Written::Negative(value), Written::Whole))
+            }
+            fn visit_f64<E>(self, value: f64) -> Result<Written, E> {
+                Ok(Written::Float(value))
+            }
+        }
+        deserializer.deserialize_any(Numbers)
+    }
+}
+
 macro_rules! float_conversions {
     ($($name:ident),*) => {$(
-        impl TryFrom<serde_json::Number> for $name {
+        impl TryFrom<Written> for $name {
             type Error = InvalidQuantity;
-            fn try_from(number: serde_json::Number) -> Result<Self, InvalidQuantity> {
-                let value = number.as_f64().ok_or_else(|| Self::invalid(number.to_string()))?;
-                Self::new(value)
+            fn try_from(number: Written) -> Result<Self, InvalidQuantity> {
+                Self::new(number.as_f64())
             }
         }
         impl From<$name> for serde_json::Number {
@@ -77,13 +134,10 @@ macro_rules! float_conversions {
 
 macro_rules! integer_conversions {
     ($($name:ident),*) => {$(
-        impl TryFrom<serde_json::Number> for $name {
+        impl TryFrom<Written> for $name {
             type Error = InvalidQuantity;
-            fn try_from(number: serde_json::Number) -> Result<Self, InvalidQuantity> {
-                let value = number
-                    .as_u64()
-                    .and_then(|wide| u32::try_from(wide).ok())
-                    .ok_or_else(|| Self::invalid(number.to_string()))?;
+            fn try_from(number: Written) -> Result<Self, InvalidQuantity> {
+                let value = (number.as_u32()).ok_or_else(|| Self::invalid(number.to_string()))?;
                 Self::new(value)
             }
         }

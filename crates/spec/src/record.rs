@@ -52,6 +52,9 @@ pub struct CurvePoint {
     pub validation_accuracy: f64,
 }
 
+/// How many evaluations at the end of a curve stand for late training.
+pub const LATE_EVALUATIONS: usize = 5;
+
 /// The record of one run: one line of the ledger.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Record {
@@ -109,9 +112,9 @@ impl Record {
         }
     }
 
-    /// Mean test accuracy of the last five evaluations.
+    /// Mean test accuracy of the last [`LATE_EVALUATIONS`].
     pub fn late_test_accuracy(&self) -> Option<f64> {
-        let late = &self.curve[self.curve.len().saturating_sub(5)..];
+        let late = &self.curve[self.curve.len().saturating_sub(LATE_EVALUATIONS)..];
         let sum: f64 = late.iter().map(|point| point.test_accuracy).sum();
         (!late.is_empty()).then(|| sum / late.len() as f64)
     }

@@ -74,6 +74,14 @@ fn overrides_change_values_and_explain_themselves() {
     for (change, expected) in [
         ("time.scale=0", "must be above 0 and at most 1000, not 0"),
         (
+            "search.learning_rate=inf",
+            "learning rate must be finite and above 0, not inf",
+        ),
+        (
+            "search.learning_rates=[1.0, nan]",
+            "learning rate must be finite and above 0, not NaN",
+        ),
+        (
             "seeds=-1",
             "this must be a whole number from 0 to 4294967295, not -1",
         ),
@@ -148,6 +156,26 @@ fn mistakes_name_their_line_and_remedy() {
             "learning_rate = 5.0",
             "learning_rate = -1",
             "test.toml:14: learning rate must be finite and above 0, not -1",
+        ),
+        (
+            "learning_rate = 5.0",
+            "learning_rate = inf",
+            "test.toml:14: learning rate must be finite and above 0, not inf",
+        ),
+        (
+            "learning_rate = 5.0",
+            "learning_rate = 5.0\nlearning_rates = [1.0, nan]",
+            "test.toml:15: learning rate must be finite and above 0, not NaN",
+        ),
+        (
+            "batch_sizes = [4, 8]",
+            "batch_sizes = [4, inf]",
+            "test.toml:15: batch size must be a whole number of at least 1, not inf",
+        ),
+        (
+            "widths = [8, 4]",
+            "widths = [8, \"4\"]",
+            "test.toml:9: this must be a number, not \"4\"",
         ),
         (
             "batch_sizes = [4, 8]",

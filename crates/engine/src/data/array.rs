@@ -109,6 +109,17 @@ pub enum ArrayError {
         /// Counted over the whole array.
         position: usize,
     },
+    /// A float of 64 bits that none of 32 can hold.
+    #[error(
+        "holds {value:e} at position {position}, which is beyond the {:e} that a 32-bit float can hold",
+        f32::MAX
+    )]
+    BeyondFloat {
+        /// The value.
+        value: f64,
+        /// Counted over the whole array.
+        position: usize,
+    },
     /// Labels with fractions.
     #[error("holds floats, where labels must be integers")]
     FloatLabels,
@@ -214,10 +225,21 @@ impl Array {
         let floats = self.floats();
         match floats.iter().position(|value| !value.is_finite()) {
             None => Ok(Values::Floats(floats)),
-            Some(position) => Err(ArrayError::NotFinite {
-                value: floats[position],
-                position,
-            }),
+            Some(position) => Err(self.not_kept(floats[position], position)),
+        }
+    }
+
+    /// Why a value is not finite: it was so in the file, or has become so in 32 bits.
+    fn not_kept(&self, value: f32, position: usize) -> ArrayError {
+        let as_written = match self.element {
+            Element::F64 => self
+                .each(f64::from_le_bytes, f64::from_be_bytes)
+                .nth(position),
+            _ => None,
+        };
+        match as_written.filter(|value| value.is_finite()) {
+            Some(value) => ArrayError::BeyondFloat { value, position },
+            None => ArrayError::NotFinite { value, position },
         }
     }
 

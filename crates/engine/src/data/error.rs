@@ -255,6 +255,7 @@ fn rewrite(problem: &ArrayError) -> &'static str {
         ArrayError::UnknownFormat => ", for example with `numpy.save`",
         ArrayError::Element(_) => ", with `x.astype(\"float32\")`",
         ArrayError::NotFinite { .. } => " without such values",
+        ArrayError::BeyondFloat { .. } => " with values scaled down",
         ArrayError::FloatLabels => ", with `y.astype(\"int64\")`",
         ArrayError::LabelAxes(_) => ", with one class number per image",
         ArrayError::Label { .. } => " with classes numbered from 0",

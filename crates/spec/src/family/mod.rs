@@ -140,6 +140,17 @@ impl Family {
         }
     }
 
+    /// What study files call its kind, and JSON too.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Mlp { .. } => "mlp",
+            Self::Cnn { .. } => "cnn",
+            Self::Wrn { .. } => "wrn",
+            Self::Layers { .. } => "layers",
+            Self::Command(_) => "command",
+        }
+    }
+
     /// Whether the layers themselves, rather than the variant, hold a batch norm.
     pub fn lists_batch_norm(&self) -> bool {
         matches!(self, Self::Layers { layers } if rules::list_batch_norm(layers))
@@ -192,6 +203,20 @@ mod tests {
             ),
             6_356
         );
+    }
+
+    #[test]
+    fn kinds_are_those_that_files_name() {
+        for text in [
+            r#"{"kind":"mlp","hidden":[1]}"#,
+            r#"{"kind":"cnn","pool":"max"}"#,
+            r#"{"kind":"wrn","blocks":2}"#,
+            r#"{"kind":"layers","layers":[]}"#,
+        ] {
+            let family: Family = serde_json::from_str(text).unwrap();
+            let written = serde_json::to_value(&family).unwrap();
+            assert_eq!(written["kind"], family.kind(), "{text}");
+        }
     }
 
     #[test]

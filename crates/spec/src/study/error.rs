@@ -110,7 +110,7 @@ pub(super) fn wrong_override(change: &Override, message: String) -> StudyError {
 }
 
 /// The known word closest to a misspelled one, if any is close.
-pub(crate) fn nearest<'a>(given: &str, known: &[&'a str]) -> Option<&'a str> {
+pub fn nearest<'a>(given: &str, known: &[&'a str]) -> Option<&'a str> {
     let score = |word: &str| strsim::jaro_winkler(given, word);
     known
         .iter()

@@ -11,8 +11,7 @@ mod trainer;
 mod validate;
 mod wording;
 
-pub use error::StudyError;
-pub(crate) use error::nearest;
+pub use error::{StudyError, nearest};
 
 use crate::command::CommandRules;
 use crate::quantity::{BatchSize, LearningRate, Width};

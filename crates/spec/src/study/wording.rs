@@ -42,7 +42,7 @@ fn mistyped(message: &str) -> Option<String> {
         "u32" => whole(u32::MAX.into()),
         // TOML's own integers end there.
         "u64" | "usize" => whole(i64::MAX as u64),
-        "f32" | "f64" | "a JSON number" => "a number".into(),
+        "f32" | "f64" => "a number".into(),
         "a string" | "a path string" | "path string" => "text in quotes".into(),
         "a boolean" => "true or false".into(),
         "a sequence" => "a list in brackets".into(),
