@@ -216,7 +216,7 @@ fn record_flags(findings: &Findings) -> Vec<Flag> {
         ));
     }
     let others: Vec<String> = [
-        (runs.strays, "that belong to no planned run"),
+        (runs.strays, "of no planned run"),
         (runs.duplicates, "of runs that were recorded before"),
     ]
     .into_iter()

@@ -163,9 +163,9 @@ fn mistakes_name_their_line_and_remedy() {
             "test.toml:14: learning rate must be finite and above 0, not inf",
         ),
         (
-            "learning_rate = 5.0",
-            "learning_rate = 5.0\nlearning_rates = [1.0, nan]",
-            "test.toml:15: learning rate must be finite and above 0, not NaN",
+            "learning_rates = [2.5, 5]",
+            "learning_rates = [1.0, nan]",
+            "test.toml:17: learning rate must be finite and above 0, not NaN",
         ),
         (
             "batch_sizes = [4, 8]",
