@@ -2,6 +2,7 @@
 //! known again: the ones that the report no longer has are removed, and no other file ever is.
 
 use anyhow::{Result, anyhow};
+use engine::data::hexadecimal;
 use report::Figure;
 use sha2::{Digest, Sha256};
 use std::fs;
@@ -63,8 +64,7 @@ fn save(folder: &Path, name: String, bytes: &[u8]) -> Result<Written> {
 }
 
 fn sum(bytes: &[u8]) -> String {
-    let digest = Sha256::digest(bytes);
-    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+    hexadecimal(&Sha256::digest(bytes))
 }
 
 /// What an earlier report says that it wrote; nothing where there is no list that can be read.

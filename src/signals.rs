@@ -6,7 +6,8 @@
 //! | SIGTERM, SIGHUP | `kill`, `scancel`, preemption, a closed terminal | save and stop | the same |
 //! | SIGUSR1 | Slurm, some time before the limit or at preemption | – | save, stop, and ask to be run again |
 //!
-//! A second SIGTERM or SIGHUP changes nothing: Slurm sends several before it kills, a terminal that is
+//! `train` stops as `run` does, and has nothing to save. A second SIGTERM or SIGHUP changes nothing: Slurm
+//! sends several before it kills, a terminal that is
 //! closed sends one and its shell another, and the first may find a checkpoint half written. SIGHUP that was
 //! ignored when the program began, as `nohup` has it, stays ignored. SIGINT does not: shells begin what is to
 //! run in the background so, and Ctrl-C is to stop it, too.

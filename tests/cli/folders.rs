@@ -46,7 +46,7 @@ fn a_folder_with_records_of_other_networks_is_refused() {
     let args = [&["run"], super::TINY, &standard].concat();
     let output = super::noisescale(dir.path(), &args).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
-    let errors = super::text(&output.stderr);
+    let errors = text(&output.stderr);
     assert!(
         errors.contains("mine: contains 52 runs of another study (1LP on Digits, NTK scheme"),
         "{errors}"
@@ -60,12 +60,57 @@ fn a_copy_that_is_named_from_within_its_folder_goes_on_there() {
     let dir = tempfile::tempdir().unwrap();
     run_tiny(dir.path(), &["--out", "mine", "--quiet"]);
     let mine = dir.path().join("mine");
-    let text = succeed(&mine, &["run", "study.toml"]).stdout;
-    assert!(super::text(&text).contains("runs/mine/report.html"));
+    let said = succeed(&mine, &["run", "study.toml"]).stdout;
+    assert!(text(&said).contains("runs/mine/report.html"));
     assert_eq!(
         json(&mine, &["check", "study.toml", "--json"])["study"],
         "mine"
     );
+}
+
+/// Eight examples of 2×2 pixels in files of one's own.
+const OWN: &str = r#"
+seeds = 1
+[task.files]
+path = "data"
+train_images = "x"
+train_labels = "y"
+test_images = "x"
+test_labels = "y"
+validation = 2
+[family]
+kind = "mlp"
+hidden = [1]
+widths = [2]
+scheme = "ntk"
+[search]
+kind = "batch-size"
+learning_rate = 0.1
+batch_sizes = [1, 2]
+extend = 0
+[time]
+epochs = 2
+"#;
+
+/// The study of these data as it was run into `out`.
+fn run_on_own_data(at: &Path, pixels: &[u8]) {
+    fs::create_dir(at.join("data")).unwrap();
+    write_idx(&at.join("data/x"), &[8, 2, 2], pixels);
+    write_idx(&at.join("data/y"), &[8], &[0, 1, 0, 1, 0, 1, 0, 1]);
+    fs::write(at.join("own.toml"), OWN).unwrap();
+    succeed(at, &["run", "own.toml", "--out", "out", "--quiet"]);
+}
+
+/// An array of bytes as IDX has it.
+fn write_idx(path: &Path, lengths: &[u32], bytes: &[u8]) {
+    let mut file = vec![0, 0, 8, u8::try_from(lengths.len()).unwrap()];
+    file.extend(lengths.iter().flat_map(|length| length.to_be_bytes()));
+    file.extend(bytes);
+    fs::write(path, file).unwrap();
+}
+
+fn pixels() -> Vec<u8> {
+    (0..32).map(|at| at * 7).collect()
 }
 
 /// Data are the same wherever they lie, and a folder whose data are gone is not free to take.
@@ -73,68 +118,39 @@ fn a_copy_that_is_named_from_within_its_folder_goes_on_there() {
 fn a_folder_of_own_data_stays_with_its_networks() {
     let dir = tempfile::tempdir().unwrap();
     let at = dir.path();
-    fs::create_dir(at.join("data")).unwrap();
-    for (name, count) in [("train", 200_u32), ("test", 50)] {
-        let images: Vec<u8> = (0..count * 64).map(|at| (at * 37 % 251) as u8).collect();
-        let labels: Vec<u8> = (0..count).map(|at| (at % 4) as u8).collect();
-        write_idx(
-            &at.join(format!("data/{name}-images")),
-            &[count, 8, 8],
-            &images,
-        );
-        write_idx(&at.join(format!("data/{name}-labels")), &[count], &labels);
-    }
-    fs::write(at.join("own.toml"), OWN).unwrap();
-    let args = ["run", "own.toml", "--out", "out", "--quiet"];
-    succeed(at, &args);
+    run_on_own_data(at, &pixels());
     fs::rename(at.join("data"), at.join("moved")).unwrap();
-    let moved = ["--set", "task.files.path=\"moved\""];
-    let again = succeed(at, &[&args[..4], &moved].concat());
-    assert!(super::text(&again.stdout).contains("0 runs trained"));
+    let args = ["run", "own.toml", "--out", "out", "--set"];
+    let moved = [&args[..], &["task.files.path=\"moved\""]].concat();
+    assert!(text(&succeed(at, &moved).stdout).contains("0 runs trained"));
     // The copy in the folder names the moved data now: away with them, too.
     fs::rename(at.join("moved"), at.join("data")).unwrap();
-    let other = ["--set", "family.hidden=[1, 1]"];
-    let output = super::noisescale(at, &[&args[..], &other].concat())
-        .output()
-        .unwrap();
+    let other = [&args[..], &["family.hidden=[1, 1]"]].concat();
+    let output = super::noisescale(at, &other).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
-    let errors = super::text(&output.stderr);
+    let errors = text(&output.stderr);
     assert!(
-        errors.contains("out: contains 4 runs of another study (1LP"),
+        errors.contains("out: contains 2 runs of another study (1LP"),
         "{errors}"
     );
 }
 
-const OWN: &str = r#"
-title = "Own"
-seeds = 2
-[task.files]
-path = "data"
-train_images = "train-images"
-train_labels = "train-labels"
-test_images = "test-images"
-test_labels = "test-labels"
-validation = 50
-[family]
-kind = "mlp"
-hidden = [1]
-widths = [8]
-scheme = "ntk"
-[search]
-kind = "batch-size"
-learning_rate = 1.0
-batch_sizes = [8, 16]
-extend = 0
-[time]
-epochs = 1
-"#;
-
-/// An array of bytes as IDX has it.
-fn write_idx(path: &Path, sizes: &[u32], bytes: &[u8]) {
-    let mut file = vec![0, 0, 8, sizes.len() as u8];
-    file.extend(sizes.iter().flat_map(|size| size.to_be_bytes()));
-    file.extend(bytes);
-    fs::write(path, file).unwrap();
+#[test]
+fn data_that_changed_are_suspected_of_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = dir.path();
+    run_on_own_data(at, &pixels());
+    let status = || text(&succeed(at, &["status", "out"]).stdout);
+    assert!(!status().contains("further"), "{}", status());
+    let mut others = pixels();
+    others[0] = 1;
+    write_idx(&at.join("data/x"), &[8, 2, 2], &others);
+    let changed = status();
+    assert!(changed.contains("0 of 2 runs recorded"), "{changed}");
+    assert!(changed.contains("its data were"), "{changed}");
+    // As the documents say, nothing is lost.
+    write_idx(&at.join("data/x"), &[8, 2, 2], &pixels());
+    assert!(status().contains("2 of 2 runs recorded"), "{}", status());
 }
 
 #[test]
@@ -145,58 +161,6 @@ fn a_folder_without_a_study_is_named() {
         .output()
         .unwrap();
     assert_eq!(output.status.code(), Some(2));
-    let errors = super::text(&output.stderr);
+    let errors = text(&output.stderr);
     assert!(errors.contains("empty: contains no study"), "{errors}");
-}
-
-/// A study of eight examples of 2×2 pixels in files of its own.
-#[test]
-fn data_that_changed_are_suspected_of_it() {
-    let dir = tempfile::tempdir().unwrap();
-    let at = dir.path();
-    let write = |name: &str, header: &[u32], values: &[u8]| {
-        let axes = u8::try_from(header.len()).unwrap();
-        let mut file = vec![0, 0, 8, axes];
-        file.extend(header.iter().flat_map(|length| length.to_be_bytes()));
-        file.extend(values);
-        fs::write(at.join(name), file).unwrap();
-    };
-    let pixels: Vec<u8> = (0..32).map(|i| i * 7).collect();
-    write("x", &[8, 2, 2], &pixels);
-    write("y", &[8], &[0, 1, 0, 1, 0, 1, 0, 1]);
-    let study = r#"
-        seeds = 1
-        [task.files]
-        path = "."
-        train_images = "x"
-        train_labels = "y"
-        test_images = "x"
-        test_labels = "y"
-        validation = 2
-        [family]
-        kind = "mlp"
-        hidden = [1]
-        widths = [2]
-        scheme = "ntk"
-        [search]
-        kind = "batch-size"
-        learning_rate = 0.1
-        batch_sizes = [1, 2]
-        extend = 0
-        [time]
-        epochs = 2
-    "#;
-    fs::write(at.join("own.toml"), study).unwrap();
-    succeed(at, &["run", "own.toml", "--out", "out", "--quiet"]);
-    let status = || text(&succeed(at, &["status", "out"]).stdout);
-    assert!(!status().contains("further"), "{}", status());
-    let mut others = pixels.clone();
-    others[0] = 1;
-    write("x", &[8, 2, 2], &others);
-    let changed = status();
-    assert!(changed.contains("0 of 2 runs recorded"), "{changed}");
-    assert!(changed.contains("its data were"), "{changed}");
-    // As the documents say, nothing is lost.
-    write("x", &[8, 2, 2], &pixels);
-    assert!(status().contains("2 of 2 runs recorded"), "{}", status());
 }

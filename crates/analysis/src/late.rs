@@ -13,10 +13,10 @@
 use crate::distribution::student_upper;
 use crate::sample::{Sample, trained_accuracy};
 use serde::Serialize;
-use spec::{CurvePoint, Record};
+use spec::{CurvePoint, LATE_EVALUATIONS, Record};
 
 /// Evaluations at the end of a run that are looked at.
-pub const WINDOW: usize = 5;
+pub const WINDOW: usize = LATE_EVALUATIONS;
 /// Probability that a point whose accuracy has settled is flagged as rising, and as falling.
 pub const LEVEL: f64 = 0.01;
 

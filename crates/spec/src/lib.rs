@@ -28,7 +28,7 @@ pub use quantity::{
     BatchSize, InvalidQuantity, LearningRate, Momentum, NoiseScale, NormalizedLearningRate,
     NormalizedNoiseScale, WeightScale, Width,
 };
-pub use record::{CurvePoint, Outcome, Record};
+pub use record::{CurvePoint, LATE_EVALUATIONS, Outcome, Record};
 pub use run::{Augmentation, Optimizer, Regularizers, Run, RunId, Setting, UpdateRule};
 pub use scheme::Scheme;
 pub use study::{Override, Search, Spending, Study, StudyError};

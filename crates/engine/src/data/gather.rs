@@ -279,7 +279,7 @@ fn read_checked<K: Keep>(
 }
 
 /// Digits of a checksum.
-pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
+pub fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

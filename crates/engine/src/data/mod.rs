@@ -25,7 +25,7 @@ pub use array::{Array, ArrayError, Axes, ByteOrder, Element};
 pub use cifar::{CifarError, cifar_examples};
 pub use error::{DataError, Flaw, OwnDataError};
 pub use files::{OwnData, read_files};
-pub(crate) use gather::hexadecimal;
+pub use gather::hexadecimal;
 pub use incoming::Incoming;
 pub use store::{DATA_VARIABLE, Imported, State, Status, Store};
 
