@@ -6,8 +6,9 @@
 //! adds the stalled runs, because a ReLU network often dies quietly instead of
 //! overflowing. Each has its limit. From the smallest ε of the lowest rate upwards:
 //! ε_safe is the largest ε up to which that lowest rate is 0 and stays 0, and
-//! ε_half is where the rate first reaches ½, by linear interpolation in ln ε.
-//! (Starting at the lowest rate, because a very small ε can stall for want of time.)
+//! ε_half is where the rate reaches ½, by linear interpolation in ln ε between the likeliest rates
+//! that nowhere fall (isotonic regression). (Starting at the lowest rate, because a very small ε can
+//! stall for want of time.)
 //! Expected: ε_half ∝ w⁰ in the NTK scheme, w⁻¹ in the standard one, ε̄ constant in both.
 
 mod onset;
@@ -20,7 +21,7 @@ use crate::measure::{Interval, Place, normalized_rate};
 use crate::observation::{Observed, Scan};
 use crate::resample::{Confidence, Random, Resolution};
 use crate::sample::{Tally, trained_accuracy};
-use onset::{Crossing, Share, crossing, safe};
+use onset::{Count, Crossing, crossing, safe};
 use serde::Serialize;
 use spec::{BatchSize, LearningRate, NormalizedLearningRate, Outcome, Setting, Width};
 
@@ -196,25 +197,27 @@ fn width_stability(setting: &Setting, scan: &Scan<'_>) -> WidthStability {
 }
 
 fn limit(setting: &Setting, scan: &Scan<'_>, failure: Failure) -> Limit {
-    let shares: Vec<Share> = scan
+    let counts: Vec<Count> = scan
         .points
         .iter()
         .filter_map(|observed| {
-            Some(Share {
+            let runs = observed.tally();
+            Some(Count {
                 rate: observed.point.learning_rate.get(),
-                failed: failure.rate(observed.tally())?.share,
+                failed: failure.rate(runs)?.count,
+                runs: runs.recorded,
             })
         })
         .collect();
     let value = |rate: f64| rate_value(setting, scan, rate);
-    let half = match crossing(&shares) {
+    let half = match crossing(&counts) {
         Crossing::At { rate, .. } => value(rate).map_or(Half::Unmeasured, Half::At),
         Crossing::AboveGrid => Half::AboveGrid,
         Crossing::BelowGrid => Half::BelowGrid,
         Crossing::Unmeasured => Half::Unmeasured,
     };
     Limit {
-        safe: safe(&shares).and_then(value),
+        safe: safe(&counts).and_then(value),
         half,
     }
 }
@@ -240,23 +243,21 @@ struct Draws {
 }
 
 impl Draws {
-    /// ε_half of the shares as recorded, or of a resample, moved within the grid's resolution.
+    /// ε_half of the runs as recorded, or of a resample, moved within the grid's resolution.
     fn half(&mut self, of: Drawn) -> Option<Found> {
         let random = &mut self.random;
-        let mut share = |failed: &Vec<bool>| {
-            let count = match of {
-                Drawn::Recorded => failed.iter().filter(|f| **f).count(),
-                Drawn::Resampled(_) => (0..failed.len())
-                    .filter(|_| failed[random.index(failed.len())])
-                    .count(),
-            };
-            count as f64 / failed.len() as f64
+        let mut failures = |failed: &Vec<bool>| match of {
+            Drawn::Recorded => failed.iter().filter(|f| **f).count(),
+            Drawn::Resampled(_) => (0..failed.len())
+                .filter(|_| failed[random.index(failed.len())])
+                .count(),
         };
-        let shares: Vec<Share> = (self.rates.iter().zip(&self.failed))
+        let counts: Vec<Count> = (self.rates.iter().zip(&self.failed))
             .filter(|(_, failed)| !failed.is_empty())
-            .map(|(rate, failed)| Share {
+            .map(|(rate, failed)| Count {
                 rate: *rate,
-                failed: share(failed),
+                failed: failures(failed) as u32,
+                runs: failed.len() as u32,
             })
             .collect();
         // Drawn in any case, so that both resolutions see the same resamples.
@@ -265,10 +266,10 @@ impl Draws {
             Drawn::Resampled(Resolution::SeedsAndGrid) => offset,
             Drawn::Resampled(Resolution::Seeds) | Drawn::Recorded => 0.0,
         };
-        let (value, inside) = match crossing(&shares) {
+        let (value, inside) = match crossing(&counts) {
             Crossing::At { rate, step } => (rate * (steps * step).exp(), true),
-            Crossing::AboveGrid => (shares.last()?.rate, false),
-            Crossing::BelowGrid => (shares.first()?.rate, false),
+            Crossing::AboveGrid => (counts.last()?.rate, false),
+            Crossing::BelowGrid => (counts.first()?.rate, false),
             Crossing::Unmeasured => return None,
         };
         let width = self.width;
