@@ -49,6 +49,12 @@ fn the_results_page_says_what_the_ledgers_say() {
     let page = fs::read_to_string(docs.join("RESULTS.md")).unwrap();
     let entries = fs::read_dir(docs.join("results")).unwrap();
     let folders = entries.map(|entry| entry.unwrap().path());
+    // Whether a row on this study has all of these.
+    let says_of = |study: &str, values: &[String]| {
+        let own = format!("| {study} |");
+        let mut rows = page.lines().filter(|line| line.contains(&own));
+        rows.any(|row| values.iter().all(|value| row.contains(value)))
+    };
     let (mut laws, mut trends, mut grids) = (0, 0, 0);
     for folder in folders.filter(|folder| folder.join("study.toml").exists()) {
         let text = ask("report", &folder, None);
@@ -69,10 +75,8 @@ fn the_results_page_says_what_the_ledgers_say() {
             let (p, _) = p.split_once(']').unwrap();
             let a = a.trim_end_matches("/[loss]").trim_end();
             let values = [format!("| {a} |"), format!("| {p}] |")];
-            let own = format!("| {name} |");
-            let mut rows = page.lines().filter(|line| line.contains(&own));
             assert!(
-                rows.any(|row| values.iter().all(|value| row.contains(value))),
+                says_of(&name, &values),
                 "{name}: no row of the page says {values:?}"
             );
             laws += 1;
@@ -93,12 +97,8 @@ fn the_results_page_says_what_the_ledgers_say() {
         for trend in text.lines().filter(|line| line.contains("ε_half ∝ w^q, ")) {
             let (_, q) = trend.split_once("w^q, ").unwrap();
             let (q, _) = q.split_once(']').unwrap();
-            let own = format!("| {name} |");
-            let mut rows = page.lines().filter(|line| line.contains(&own));
-            assert!(
-                rows.any(|row| row.contains(q)),
-                "{name}: no row of the page says {q}]"
-            );
+            let q = [format!("{q}]")];
+            assert!(says_of(&name, &q), "{name}: no row of the page says {q:?}");
             trends += 1;
         }
     }

@@ -20,10 +20,10 @@ use crate::law::{Datum, Power};
 use crate::measure::{Interval, Place, normalized_rate};
 use crate::observation::{Observed, Scan};
 use crate::resample::{Confidence, Random, Resolution};
-use crate::sample::{Tally, trained_accuracy};
+use crate::sample::Tally;
 use onset::{Count, Crossing, crossing, safe};
 use serde::Serialize;
-use spec::{BatchSize, LearningRate, NormalizedLearningRate, Outcome, Setting, Width};
+use spec::{BatchSize, LearningRate, NormalizedLearningRate, Setting, Width};
 
 /// One learning rate of a stability scan.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -133,20 +133,15 @@ enum Failure {
 }
 
 impl Failure {
-    fn rate(self, runs: Tally) -> Option<Rate> {
-        let count = match self {
+    fn count(self, runs: Tally) -> u32 {
+        match self {
             Self::Diverged => runs.diverged,
             Self::Any => runs.diverged + runs.stalled,
-        };
-        Rate::of(count, runs.recorded)
+        }
     }
 
-    fn outcomes(self, observed: &Observed<'_>) -> Vec<bool> {
-        let failed = |record: &spec::Record| match (self, record.outcome) {
-            (Self::Diverged, Outcome::Stalled { .. }) => false,
-            _ => trained_accuracy(record).is_none(),
-        };
-        observed.records().map(failed).collect()
+    fn rate(self, runs: Tally) -> Option<Rate> {
+        Rate::of(self.count(runs), runs.recorded)
     }
 }
 
@@ -196,19 +191,21 @@ fn width_stability(setting: &Setting, scan: &Scan<'_>) -> WidthStability {
     }
 }
 
-fn limit(setting: &Setting, scan: &Scan<'_>, failure: Failure) -> Limit {
-    let counts: Vec<Count> = scan
-        .points
-        .iter()
-        .filter_map(|observed| {
-            let runs = observed.tally();
-            Some(Count {
-                rate: observed.point.learning_rate.get(),
-                failed: failure.rate(runs)?.count,
-                runs: runs.recorded,
-            })
+/// How many runs failed at each rate that has records.
+fn counts(scan: &Scan<'_>, failure: Failure) -> Vec<Count> {
+    let points = (scan.points.iter()).map(|observed| (observed.point, observed.tally()));
+    let recorded = points.filter(|(_, runs)| runs.recorded > 0);
+    recorded
+        .map(|(point, runs)| Count {
+            rate: point.learning_rate.get(),
+            failed: failure.count(runs),
+            runs: runs.recorded,
         })
-        .collect();
+        .collect()
+}
+
+fn limit(setting: &Setting, scan: &Scan<'_>, failure: Failure) -> Limit {
+    let counts = counts(scan, failure);
     let value = |rate: f64| rate_value(setting, scan, rate);
     let half = match crossing(&counts) {
         Crossing::At { rate, .. } => value(rate).map_or(Half::Unmeasured, Half::At),
@@ -237,36 +234,37 @@ fn rate_value(setting: &Setting, scan: &Scan<'_>, rate: f64) -> Option<RateValue
 /// A width's scan as the bootstrap of the trend sees it.
 struct Draws {
     width: f64,
-    rates: Vec<f64>,
-    failed: Vec<Vec<bool>>,
+    counts: Vec<Count>,
     random: Random,
 }
 
 impl Draws {
-    /// ε_half of the runs as recorded, or of a resample, moved within the grid's resolution.
-    fn half(&mut self, of: Drawn) -> Option<Found> {
+    /// ε_half of the runs as recorded.
+    fn recorded(&self) -> Option<Found> {
+        self.found(&self.counts, 0.0)
+    }
+
+    /// ε_half of a resample, moved within the grid's resolution.
+    fn resampled(&mut self, resolution: Resolution) -> Option<Found> {
         let random = &mut self.random;
-        let mut failures = |failed: &Vec<bool>| match of {
-            Drawn::Recorded => failed.iter().filter(|f| **f).count(),
-            Drawn::Resampled(_) => (0..failed.len())
-                .filter(|_| failed[random.index(failed.len())])
-                .count(),
+        let draw = |count: &Count| {
+            let fails = |_| random.index(count.runs as usize) < count.failed as usize;
+            let failed = (0..count.runs).map(fails).map(u32::from).sum();
+            Count { failed, ..*count }
         };
-        let counts: Vec<Count> = (self.rates.iter().zip(&self.failed))
-            .filter(|(_, failed)| !failed.is_empty())
-            .map(|(rate, failed)| Count {
-                rate: *rate,
-                failed: failures(failed) as u32,
-                runs: failed.len() as u32,
-            })
-            .collect();
+        let counts: Vec<Count> = self.counts.iter().map(draw).collect();
         // Drawn in any case, so that both resolutions see the same resamples.
         let offset = self.random.uniform() - 0.5;
-        let steps = match of {
-            Drawn::Resampled(Resolution::SeedsAndGrid) => offset,
-            Drawn::Resampled(Resolution::Seeds) | Drawn::Recorded => 0.0,
+        let steps = match resolution {
+            Resolution::SeedsAndGrid => offset,
+            Resolution::Seeds => 0.0,
         };
-        let (value, inside) = match crossing(&counts) {
+        self.found(&counts, steps)
+    }
+
+    /// ε_half of these runs, moved by so many steps of the grid.
+    fn found(&self, counts: &[Count], steps: f64) -> Option<Found> {
+        let (value, inside) = match crossing(counts) {
             Crossing::At { rate, step } => (rate * (steps * step).exp(), true),
             Crossing::AboveGrid => (counts.last()?.rate, false),
             Crossing::BelowGrid => (counts.first()?.rate, false),
@@ -286,12 +284,6 @@ struct Found {
     inside: bool,
 }
 
-#[derive(Debug, Clone, Copy)]
-enum Drawn {
-    Recorded,
-    Resampled(Resolution),
-}
-
 fn trend(
     setting: &Setting,
     scans: &[Scan<'_>],
@@ -300,23 +292,19 @@ fn trend(
 ) -> Option<LimitTrend> {
     let draws = |scan: &Scan<'_>| Draws {
         width: f64::from(scan.width.get()),
-        rates: (scan.points.iter())
-            .map(|p| p.point.learning_rate.get())
-            .collect(),
-        failed: scan.points.iter().map(|p| failure.outcomes(p)).collect(),
+        counts: counts(scan, failure),
         random: Random::stream(resampling.seed, u64::from(scan.width.get())),
     };
     let (mut fitted, data): (Vec<Draws>, Vec<Datum>) = (scans.iter().map(draws))
-        .filter_map(|mut scan| {
-            let half = scan.half(Drawn::Recorded).filter(|half| half.inside)?;
+        .filter_map(|scan| {
+            let half = scan.recorded().filter(|half| half.inside)?;
             Some((scan, half.at))
         })
         .unzip();
     let exponent = Power::fit(&data)?.exponent;
     let mut beyond = 0;
     let resampled = (0..resampling.resamples).filter_map(|_| {
-        let halves = (fitted.iter_mut())
-            .filter_map(|scan| scan.half(Drawn::Resampled(resampling.resolution)));
+        let halves = (fitted.iter_mut()).filter_map(|scan| scan.resampled(resampling.resolution));
         let (halves, inside): (Vec<Datum>, Vec<bool>) =
             halves.map(|half| (half.at, half.inside)).unzip();
         beyond += usize::from(inside.contains(&false));

@@ -146,7 +146,7 @@ mod tests {
             (4.0, 0, 4),
             (16.0, 7, 12),
         ]);
-        assert_half_fail_at(8.0, &scan[..]);
+        assert_half_fail_at(8.0, &scan);
     }
 
     #[test]
